@@ -50,11 +50,8 @@ pub enum Deferral {
     Elsewhere(usize),
 }
 
-/// One client.
-pub struct Client {
-    pub socket: Stream,
-    pub session: Session,
-    pub reply: ReplyBuffer,
+/// A client's requests that are not executed yet.
+pub struct Input {
     pub parser: RequestParser,
     /// Received bytes that outlive the shared receive buffer: the start of a request, or deferred
     /// input.
@@ -63,20 +60,6 @@ pub struct Client {
     pub incoming: Option<Incoming>,
     /// Big arguments of the request being received.
     pub blobs: Vec<Blob>,
-    /// Requests are held back until `Message::Resume`.
-    pub postponed: bool,
-    /// Replies are held until they are durable; the client is on no write list.
-    pub is_reply_held: bool,
-    /// Replies are held for the members of the group: no pushes are added to them.
-    pub waits_for_members: bool,
-    /// Pending replies may reveal data, because they answer commands that read or write keys.
-    /// Maintained while some replies wait for members.
-    pub reveals: bool,
-    /// Pending replies include published messages.
-    pub has_messages: bool,
-    /// The number of times that this server had lost the primary role when the client's request
-    /// went to another thread, or began to wait for a key.
-    pub losses: Option<u64>,
     /// Where execution of the client's requests in the current batch stopped, if it did.
     pub deferred_from: Option<Deferral>,
     /// Maximum number of the client's requests in a batch: below [`BATCH_QUOTA_MAX`] once they
@@ -84,19 +67,44 @@ pub struct Client {
     pub batch_quota: u32,
     /// Reported once all earlier requests are executed; then the connection is closed.
     pub protocol_error: Option<ProtocolError>,
-    /// Polled for writing as well.
-    pub wants_write: bool,
-    /// See [`Client::break_off`].
-    broken: bool,
-    /// On the list of clients with replies to send.
-    pub in_write_list: bool,
+    /// Parsed requests while a thread other than the client's origin executes them.
+    pub parsed: Option<Box<ParsedInput>>,
+}
+
+/// Whether a client's replies are held until they are durable, and what they say.
+#[derive(Default)]
+pub struct Hold {
+    /// The number of times that this server had lost the primary role when the client's request
+    /// went to another thread, or began to wait for a key.
+    pub losses: Option<u64>,
+    /// Replies are held; the client is on no write list.
+    pub is_on: bool,
+    /// Replies are held for the members of the group: no pushes are added to them.
+    pub for_members: bool,
+    /// Pending replies may reveal data, because they answer commands that read or write keys.
+    /// Maintained while some replies wait for members.
+    pub reveals: bool,
+    /// Pending replies include published messages.
+    pub has_messages: bool,
+}
+
+/// The loop's lists that the client is on.
+#[derive(Default)]
+pub struct Listed {
+    /// Clients with replies to send.
+    pub to_write: bool,
     /// The client has a turn in the current batch: nothing more of its input may be parsed until
     /// the batch is executed.
     pub in_batch: bool,
-    /// On the list of clients with input received earlier.
-    pub in_resume_list: bool,
-    /// On the list of clients that hold memory or have unsent replies; the cron visits them.
-    pub is_tracked: bool,
+    /// Clients with input received earlier.
+    pub to_resume: bool,
+    /// Clients that hold memory or have unsent replies; the cron visits them.
+    pub tracked: bool,
+}
+
+/// How the client takes its replies.
+#[derive(Default)]
+pub struct Output {
     /// When the replies began to exceed the soft limit (ms since the Unix epoch).
     pub over_soft_limit_since: Option<i64>,
     /// Bytes of messages among the pending replies.
@@ -105,12 +113,27 @@ pub struct Client {
     counted_push_bytes: i64,
     /// Bytes sent to the client so far, and since when there have been no more.
     stall: (u64, i64),
+}
+
+/// One client.
+pub struct Client {
+    pub socket: Stream,
+    pub session: Session,
+    pub reply: ReplyBuffer,
+    pub input: Input,
+    /// Requests are held back until `Message::Resume`.
+    pub postponed: bool,
+    /// See [`Client::break_off`].
+    broken: bool,
+    /// Polled for writing as well.
+    pub wants_write: bool,
+    pub listed: Listed,
+    pub hold: Hold,
+    pub output: Output,
     /// Commands executed or queued; copied to the shared record once per batch.
     pub commands: u64,
     /// Output to a replica, if the client is one.
     pub replica_output: Option<Box<ReplicaOutput>>,
-    /// Parsed requests while a thread other than the client's origin executes them.
-    pub parsed_input: Option<Box<ParsedInput>>,
 }
 
 impl Client {
@@ -120,32 +143,24 @@ impl Client {
             socket,
             session,
             reply: ReplyBuffer::default(),
-            parser: RequestParser::default(),
-            query: Vec::new(),
-            incoming: None,
-            blobs: Vec::new(),
+            input: Input {
+                parser: RequestParser::default(),
+                query: Vec::new(),
+                incoming: None,
+                blobs: Vec::new(),
+                deferred_from: None,
+                batch_quota: BATCH_QUOTA_MAX,
+                protocol_error: None,
+                parsed: None,
+            },
             postponed: false,
-            is_reply_held: false,
-            waits_for_members: false,
-            reveals: false,
-            has_messages: false,
-            losses: None,
-            deferred_from: None,
-            batch_quota: BATCH_QUOTA_MAX,
-            protocol_error: None,
-            wants_write: false,
             broken: false,
-            in_write_list: false,
-            in_batch: false,
-            in_resume_list: false,
-            is_tracked: false,
-            over_soft_limit_since: None,
-            push_bytes: 0,
-            counted_push_bytes: 0,
-            stall: (0, 0),
+            wants_write: false,
+            listed: Listed::default(),
+            hold: Hold::default(),
+            output: Output::default(),
             commands: 0,
             replica_output: None,
-            parsed_input: None,
         }
     }
 
@@ -153,35 +168,35 @@ impl Client {
     /// one by one before it has logged in: nothing more is received until they are executed.
     #[inline]
     pub fn takes_turns(&self) -> bool {
-        self.in_resume_list && (self.batch_quota < BATCH_QUOTA_MAX || !self.session.authenticated)
+        self.listed.to_resume && (self.input.batch_quota < BATCH_QUOTA_MAX || !self.session.authenticated)
     }
 
     /// True while input is only stored: the client's requests are postponed, one of them waits,
     /// or its replies are held.
     pub fn is_held(&self) -> bool {
-        self.postponed || self.is_reply_held || self.session.blocked.is_some()
+        self.postponed || self.hold.is_on || self.session.blocked.is_some()
     }
 
     /// True if the client is known to have sent input that is not parsed yet.
     pub fn has_deferred_input(&self) -> bool {
-        !self.query.is_empty() || self.incoming.is_some() || self.socket.has_received()
+        !self.input.query.is_empty() || self.input.incoming.is_some() || self.socket.has_received()
     }
 
     /// Bytes received and not yet executed.
     pub fn query_bytes(&self) -> usize {
-        self.query.len() + self.incoming.as_ref().map_or(0, |incoming| incoming.blob.len())
+        self.input.query.len() + self.input.incoming.as_ref().map_or(0, |incoming| incoming.blob.len())
     }
 
     /// Unused capacity of the input buffers, in bytes.
     fn query_room(&self) -> usize {
         let incoming =
-            self.incoming.as_ref().map_or(0, |incoming| incoming.blob.capacity() - incoming.blob.len());
-        self.query.capacity() - self.query.len() + incoming
+            self.input.incoming.as_ref().map_or(0, |incoming| incoming.blob.capacity() - incoming.blob.len());
+        self.input.query.capacity() - self.input.query.len() + incoming
     }
 
     /// Memory held for this client, in bytes.
     pub fn memory_bytes(&self) -> usize {
-        let blobs: usize = self.blobs.iter().map(|blob| blob.capacity()).sum();
+        let blobs: usize = self.input.blobs.iter().map(|blob| blob.capacity()).sum();
         let queued = self.session.record.multi_bytes.load(Relaxed);
         let record = &self.session.record;
         let listens =
@@ -201,7 +216,8 @@ impl Client {
 
     /// True while unexecuted requests take memory.
     pub fn holds_requests(&self) -> bool {
-        let received = self.query.capacity() > 0 || self.incoming.is_some() || !self.blobs.is_empty();
+        let received =
+            self.input.query.capacity() > 0 || self.input.incoming.is_some() || !self.input.blobs.is_empty();
         received || self.session.transaction.queue.is_some()
     }
 
@@ -215,13 +231,13 @@ impl Client {
     pub fn publish_sizes(&mut self, all: &AtomicI64) {
         let record = &self.session.record;
         // Arguments in front of a big argument being received are parsed already.
-        let (unparsed, parsed) = match &self.incoming {
-            Some(incoming) => (incoming.blob.len(), self.query.len()),
-            None => (self.query.len(), 0),
+        let (unparsed, parsed) = match &self.input.incoming {
+            Some(incoming) => (incoming.blob.len(), self.input.query.len()),
+            None => (self.input.query.len(), 0),
         };
         record.query_bytes.store(unparsed, Relaxed);
         record.query_free.store(self.query_room(), Relaxed);
-        let blobs: usize = self.blobs.iter().map(|blob| blob.len()).sum();
+        let blobs: usize = self.input.blobs.iter().map(|blob| blob.len()).sum();
         record.argument_bytes.store(parsed + blobs, Relaxed);
         let behind = self.replica_output.as_ref().map_or(0, |replica_output| replica_output.behind as usize);
         record.reply_bytes.store(self.reply.len() + behind, Relaxed);
@@ -234,16 +250,16 @@ impl Client {
 
     /// Counts the memory of the client's unread messages in `all`, the sum of all clients.
     pub fn count_pushes(&mut self, all: &AtomicI64) {
-        if self.push_bytes == 0 && self.counted_push_bytes == 0 {
+        if self.output.push_bytes == 0 && self.output.counted_push_bytes == 0 {
             return;
         }
         let len = self.reply.len();
         // Together with the unused capacity around them, but without attached values, which others
         // may share.
-        let share = (self.reply.capacity() as u128 * self.push_bytes.min(len) as u128)
+        let share = (self.reply.capacity() as u128 * self.output.push_bytes.min(len) as u128)
             .checked_div(len as u128)
             .unwrap_or(0) as i64;
-        let before = std::mem::replace(&mut self.counted_push_bytes, share);
+        let before = std::mem::replace(&mut self.output.counted_push_bytes, share);
         if share != before {
             all.fetch_add(share - before, Relaxed);
         }
@@ -251,26 +267,26 @@ impl Client {
 
     /// Memory of unread messages as counted last.
     pub fn counted_push_bytes(&self) -> usize {
-        usize::try_from(self.counted_push_bytes).unwrap_or(0)
+        usize::try_from(self.output.counted_push_bytes).unwrap_or(0)
     }
 
     /// Updates the number of message bytes after sending, when `before` bytes were pending: their
     /// share of what is left stays the same.
     pub fn note_sent(&mut self, before: usize) {
-        if self.push_bytes > 0 {
+        if self.output.push_bytes > 0 {
             let left = self.reply.len() as u128;
-            self.push_bytes =
-                (self.push_bytes as u128 * left).checked_div(before as u128).unwrap_or(0) as usize;
+            self.output.push_bytes =
+                (self.output.push_bytes as u128 * left).checked_div(before as u128).unwrap_or(0) as usize;
         }
     }
 
     /// Milliseconds for which the client has read nothing of what is pending for it.
     pub fn stalled_ms(&mut self, now_ms: i64) -> i64 {
         let sent = self.session.record.net_out.load(Relaxed);
-        if self.reply.is_empty() || self.stall.0 != sent {
-            self.stall = (sent, now_ms);
+        if self.reply.is_empty() || self.output.stall.0 != sent {
+            self.output.stall = (sent, now_ms);
         }
-        now_ms - self.stall.1
+        now_ms - self.output.stall.1
     }
 
     /// Stops counting the client's memory, because the client is about to be closed.
@@ -281,8 +297,8 @@ impl Client {
 
     /// Frees capacity that the client does not need after an idle period.
     pub fn release_room(&mut self) {
-        self.query.shrink_to_fit();
-        if let Some(incoming) = &mut self.incoming {
+        self.input.query.shrink_to_fit();
+        if let Some(incoming) = &mut self.input.incoming {
             incoming.blob.shrink_to_fit();
         }
     }
@@ -317,7 +333,7 @@ impl Client {
     /// True if the client's requests in the current batch are not, or no longer, executed.
     #[inline]
     pub fn skips_requests(&self) -> bool {
-        self.broken || self.deferred_from.is_some() || self.session.reply.close_after
+        self.broken || self.input.deferred_from.is_some() || self.session.reply.close_after
     }
 
     /// True when the client must be closed, now or once its replies are sent.

@@ -247,19 +247,19 @@ impl ClientSet {
     /// requests of this client only.
     pub fn pack(&mut self, place: u32) {
         let Some(client) = self.slab.get(place) else { return };
-        let mut input = client.parsed_input.take().or_else(|| self.spare_inputs.pop()).unwrap_or_default();
+        let mut input = client.input.parsed.take().or_else(|| self.spare_inputs.pop()).unwrap_or_default();
         std::mem::swap(&mut input.batch, &mut self.batch);
         for turn in input.batch.turns.iter_mut().filter(|turn| turn.source == Source::Shared) {
             // The shared buffer is about to be reused. Nothing preceded these bytes, neither
             // there nor in the client's buffer, so offsets stay valid.
-            client.query.extend_from_slice(&self.shared[..turn.received_end]);
+            client.input.query.extend_from_slice(&self.shared[..turn.received_end]);
             turn.source = Source::Own;
         }
         for request in input.batch.requests.iter_mut().filter(|request| request.source == Source::Shared) {
             request.source = Source::Own;
         }
         self.shared_used = 0;
-        client.parsed_input = Some(input);
+        client.input.parsed = Some(input);
     }
 
     /// An empty parsed input for a client.
@@ -295,8 +295,8 @@ impl ClientSet {
 
 /// Puts a client on the list of clients that hold memory, once.
 pub fn track_for_cron(client: &mut Client, tracked: &mut Vec<u32>, place: u32) {
-    if !client.is_tracked {
-        client.is_tracked = true;
+    if !client.listed.tracked {
+        client.listed.tracked = true;
         tracked.push(place);
     }
 }

@@ -85,7 +85,7 @@ impl ClientSlab {
 
     /// True while a client's turn in a batch has not ended.
     pub fn is_in_batch(&mut self, place: u32) -> bool {
-        self.get(place).is_some_and(|client| client.in_batch)
+        self.get(place).is_some_and(|client| client.listed.in_batch)
     }
 
     /// True if there are no clients.

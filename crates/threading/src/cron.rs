@@ -297,8 +297,8 @@ impl Cron {
             {
                 deaf.push((client.counted_push_bytes(), place));
             }
-            client.is_tracked = client.holds_memory();
-            if client.is_tracked {
+            client.listed.tracked = client.holds_memory();
+            if client.listed.tracked {
                 clients.tracked.push(place);
             }
             clients.check_output_limit(engine, place, now_ms);

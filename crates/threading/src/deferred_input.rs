@@ -9,11 +9,11 @@ use crate::client::Client;
 
 /// Defers the requests from offset `from` on; none of them has been executed.
 pub fn defer_from(client: &mut Client, shared: &[u8], batch: &Batch, turn: &Turn, from: usize) {
-    client.parser.reset();
-    client.protocol_error = None;
+    client.input.parser.reset();
+    client.input.protocol_error = None;
     let kept = match turn.source {
-        Source::Own if client.blobs.is_empty() => {
-            let mut query = std::mem::take(&mut client.query);
+        Source::Own if client.input.blobs.is_empty() => {
+            let mut query = std::mem::take(&mut client.input.query);
             query.truncate(turn.received_end);
             query.drain(..from);
             query
@@ -25,17 +25,17 @@ pub fn defer_from(client: &mut Client, shared: &[u8], batch: &Batch, turn: &Turn
                 batch.requests.iter().find(|request| request.client == turn.client && request.start == from);
             let mut bytes = Vec::new();
             if let Some(request) = request {
-                let args = arguments(batch, request, shared, &client.query, &client.blobs);
+                let args = arguments(batch, request, shared, &client.input.query, &client.input.blobs);
                 request::push(&mut bytes, &args);
             }
-            bytes.extend_from_slice(&client.query[turn.rest_start..turn.received_end]);
+            bytes.extend_from_slice(&client.input.query[turn.rest_start..turn.received_end]);
             bytes
         }
         _ => shared[from..turn.received_end].to_vec(),
     };
-    client.blobs.clear();
-    client.incoming = None;
-    client.query = kept;
+    client.input.blobs.clear();
+    client.input.incoming = None;
+    client.input.query = kept;
 }
 
 /// Packs a client's requests from batch index `first` on for another thread. Their bytes go to
@@ -72,8 +72,8 @@ pub fn pack_from(
         ..*turn
     });
     match turn.source {
-        Source::Own => drop(client.query.drain(..from)),
-        _ => client.query.extend_from_slice(&shared[from..turn.received_end]),
+        Source::Own => drop(client.input.query.drain(..from)),
+        _ => client.input.query.extend_from_slice(&shared[from..turn.received_end]),
     }
 }
 
@@ -82,11 +82,11 @@ pub fn pack_from(
 pub fn defer_after(client: &mut Client, shared: &[u8], batch: &Batch, turn: &Turn, start: usize) {
     let mut own = batch.requests.iter().filter(|request| request.client == turn.client);
     let next = own.find(|request| request.start > start).map_or(turn.rest_start, |request| request.start);
-    let buffer = if turn.source == Source::Own { &client.query } else { shared };
+    let buffer = if turn.source == Source::Own { &client.input.query } else { shared };
     let kept = buffer[next..turn.received_end].to_vec();
-    client.parser.reset();
-    client.protocol_error = None;
-    client.blobs.clear();
-    client.incoming = None;
-    client.query = kept;
+    client.input.parser.reset();
+    client.input.protocol_error = None;
+    client.input.blobs.clear();
+    client.input.incoming = None;
+    client.input.query = kept;
 }

@@ -280,7 +280,7 @@ impl<M: Model> EventLoop<M> {
             if self.is_draining {
                 // They resume on their next loop. Places of departed visitors are removed.
                 let ClientSet { slab, to_resume, .. } = &mut self.clients;
-                to_resume.retain(|&place| slab.get(place).is_some_and(|client| client.in_resume_list));
+                to_resume.retain(|&place| slab.get(place).is_some_and(|client| client.listed.to_resume));
                 return;
             }
             for place in std::mem::take(&mut self.clients.to_resume) {
@@ -339,12 +339,12 @@ impl<M: Model> EventLoop<M> {
         if writable
             && let Some(client) = self.clients.slab.get(place)
             && client.wants_write
-            && !client.in_write_list
+            && !client.listed.to_write
         {
             if let Some(output) = &mut client.replica_output {
                 output.blocked = false;
             }
-            client.in_write_list = true;
+            client.listed.to_write = true;
             self.clients.to_write.push(place);
         }
         if readable {

@@ -14,7 +14,7 @@ use braid_telemetry::Telemetry;
 
 use super::{ClientSet, Relaxed, WOULD_BLOCK, add, track_for_cron};
 use crate::batch::{Request, Source, Turn, slice_of};
-use crate::client::{Client, Incoming};
+use crate::client::{Client, Incoming, Input};
 
 /// Maximum number of bytes received at once from a client.
 pub(crate) const READ_CHUNK: usize = 32 * 1024;
@@ -43,19 +43,23 @@ impl ClientSet {
     /// handshake answers.
     fn check_tls(&mut self, place: u32) {
         let Some(client) = self.slab.get(place) else { return };
-        if client.socket.has_unsent() && !client.in_write_list {
-            client.in_write_list = true;
+        if client.socket.has_unsent() && !client.listed.to_write {
+            client.listed.to_write = true;
             self.to_write.push(place);
         }
-        if client.socket.has_received() && !client.in_batch && !client.in_resume_list && !client.is_broken() {
-            client.in_resume_list = true;
+        if client.socket.has_received()
+            && !client.listed.in_batch
+            && !client.listed.to_resume
+            && !client.is_broken()
+        {
+            client.listed.to_resume = true;
             self.to_resume.push(place);
         }
     }
 
     fn receive(&mut self, engine: &Engine, place: u32) -> usize {
         let Some(client) = self.slab.get(place) else { return 0 };
-        if client.in_batch || client.takes_turns() {
+        if client.listed.in_batch || client.takes_turns() {
             // The poller will report it again.
             return 0;
         }
@@ -75,14 +79,16 @@ impl ClientSet {
             }
             return 0;
         }
-        if let Some(incoming) = &client.incoming {
+        if let Some(incoming) = &client.input.incoming {
             // A complete argument is kept while the client is held.
             return if incoming.missing() > 0 { self.read_big(engine, place) } else { 0 };
         }
         let is_import = client.session.cluster.import.is_some();
-        let own = !client.query.is_empty() || client.is_held() || is_import;
+        let own = !client.input.query.is_empty() || client.is_held() || is_import;
         let received = if own {
-            client.socket.recv_onto(&mut client.query, if is_import { IMPORT_CHUNK } else { READ_CHUNK })
+            client
+                .socket
+                .recv_onto(&mut client.input.query, if is_import { IMPORT_CHUNK } else { READ_CHUNK })
         } else {
             let room = &mut self.shared[self.shared_used..self.shared_used + READ_CHUNK];
             client.socket.recv(room)
@@ -101,7 +107,7 @@ impl ClientSet {
             client.publish_sizes(&self.client_bytes);
             track_for_cron(client, &mut self.tracked, place);
         } else if own {
-            let end = client.query.len();
+            let end = client.input.query.len();
             self.parse(engine, place, Source::Own, 0, end, false);
         } else {
             let start = self.shared_used;
@@ -148,7 +154,7 @@ impl ClientSet {
     /// Continues to receive a big argument, directly into its allocation.
     fn read_big(&mut self, engine: &Engine, place: u32) -> usize {
         let Some(client) = self.slab.get(place) else { return 0 };
-        let Client { incoming: Some(incoming), socket, .. } = client else { return 0 };
+        let Client { input: Input { incoming: Some(incoming), .. }, socket, .. } = client else { return 0 };
         let missing = incoming.missing();
         if incoming.blob.len() == incoming.blob.capacity() {
             let more = incoming.blob.capacity().max(BIG_FIRST).min(missing);
@@ -170,11 +176,13 @@ impl ClientSet {
     /// Hands a complete big argument to the parser and continues parsing.
     fn complete_big(&mut self, engine: &Engine, place: u32) {
         let Some(client) = self.slab.get(place).filter(|client| !client.is_held()) else { return };
-        let Some(mut incoming) = client.incoming.take_if(|incoming| incoming.missing() == 0) else { return };
+        let Some(mut incoming) = client.input.incoming.take_if(|incoming| incoming.missing() == 0) else {
+            return;
+        };
         incoming.blob.resize_zeroed(incoming.len);
-        client.blobs.push(incoming.blob);
-        client.parser.big_argument_done();
-        let end = client.query.len();
+        client.input.blobs.push(incoming.blob);
+        client.input.parser.big_argument_done();
+        let end = client.input.query.len();
         self.parse(engine, place, Source::Own, 0, end, true);
     }
 
@@ -182,12 +190,12 @@ impl ClientSet {
     /// received in the process.
     pub fn resume(&mut self, engine: &Engine, place: u32) -> usize {
         let Some(client) = self.slab.get(place) else { return 0 };
-        client.in_resume_list = false;
+        client.listed.to_resume = false;
         let leaves = client.is_broken() || client.session.reply.close_after;
-        if client.is_held() || client.in_batch || leaves {
+        if client.is_held() || client.listed.in_batch || leaves {
             return 0;
         }
-        if client.incoming.as_ref().is_some_and(|incoming| incoming.missing() == 0) {
+        if client.input.incoming.as_ref().is_some_and(|incoming| incoming.missing() == 0) {
             // The argument became complete while the client was held.
             self.complete_big(engine, place);
             return 0;
@@ -195,8 +203,8 @@ impl ClientSet {
         if client.socket.has_received() {
             return self.read(engine, place);
         }
-        let end = client.query.len();
-        if end > 0 && client.incoming.is_none() {
+        let end = client.input.query.len();
+        if end > 0 && client.input.incoming.is_none() {
             self.parse(engine, place, Source::Own, 0, end, false);
         }
         0
@@ -219,9 +227,9 @@ impl ClientSet {
             authenticated: client.session.authenticated,
             big_argument_min: BIG_ARGUMENT,
         };
-        client.in_batch = true;
+        client.listed.in_batch = true;
         let batch = &mut self.batch;
-        let requests_max = batch.requests.len() + client.batch_quota as usize;
+        let requests_max = batch.requests.len() + client.input.batch_quota as usize;
         let mut turn = Turn::new(place, source, start, end);
         let mut at = start;
         let mut forced = mid_request;
@@ -229,10 +237,10 @@ impl ClientSet {
             forced = false;
             let first_span = batch.spans.len();
             let buffer = match source {
-                Source::Own => &client.query[at..end],
+                Source::Own => &client.input.query[at..end],
                 _ => &self.shared[at..end],
             };
-            match client.parser.next(buffer, &limits, &mut batch.spans) {
+            match client.input.parser.next(buffer, &limits, &mut batch.spans) {
                 Step::Request { consumed } => {
                     let spans = &batch.spans[first_span..];
                     let begin = at;
@@ -240,8 +248,9 @@ impl ClientSet {
                     if spans.is_empty() {
                         continue;
                     }
-                    let argument =
-                        |index| spans.get(index).map(|&span: &Span| slice_of(span, buffer, &client.blobs));
+                    let argument = |index| {
+                        spans.get(index).map(|&span: &Span| slice_of(span, buffer, &client.input.blobs))
+                    };
                     let prepared = dispatch::prepare_by(engine, argument);
                     batch.requests.push(Request {
                         client: place,
@@ -277,17 +286,17 @@ impl ClientSet {
                     let have = &buffer[start..];
                     let mut blob = Blob::with_capacity((len + 2).min(BIG_FIRST.max(have.len())));
                     blob.extend_from_slice(have);
-                    client.incoming = Some(Incoming { blob, len });
+                    client.input.incoming = Some(Incoming { blob, len });
                     turn.rest_end = from;
                     break;
                 }
                 Step::Error(error) => {
-                    client.protocol_error = Some(error);
+                    client.input.protocol_error = Some(error);
                     turn.rest_end = at;
                     break;
                 }
             }
-            turn.used_blobs = !client.blobs.is_empty();
+            turn.used_blobs = !client.input.blobs.is_empty();
             // The next request may have other limits once this one has been executed, and blobs
             // belong to a single request.
             if !limits.authenticated || turn.used_blobs || batch.requests.len() >= requests_max {

@@ -46,11 +46,11 @@ impl ClientSet {
         let early = waiting >= SEND_EARLY
             && !client.wants_write
             && !client.session.reply.close_after
-            && client.parsed_input.is_none()
+            && client.input.parsed.is_none()
             && limit.hard_bytes == 0
             && limit.soft_bytes == 0;
-        if !client.in_write_list && (!client.reply.is_empty() || client.session.reply.close_after) {
-            client.in_write_list = true;
+        if !client.listed.to_write && (!client.reply.is_empty() || client.session.reply.close_after) {
+            client.listed.to_write = true;
             self.to_write.push(place);
         }
         if waiting > UNCOUNTED_REPLY {
@@ -74,7 +74,7 @@ impl ClientSet {
             // The reply from the thread that serves the client comes first.
             return Pushed::Later;
         }
-        if client.waits_for_members {
+        if client.hold.for_members {
             // A push would be sent with the held replies, and may reveal more than they do.
             return Pushed::Later;
         }
@@ -96,12 +96,12 @@ impl ClientSet {
             all.fetch_add(growth as i64, Relaxed);
         }
         push.payload.write(&session.listener, reply);
-        client.push_bytes += client.reply.len() - before;
+        client.output.push_bytes += client.reply.len() - before;
         if growth >= GROWTH_MIN {
             client.count_pushes(all);
             all.fetch_sub(growth as i64, Relaxed);
         }
-        client.has_messages |= matches!(*push.payload, Payload::Message(_));
+        client.hold.has_messages |= matches!(*push.payload, Payload::Message(_));
         self.replied(engine, slot, place, now_ms);
         Pushed::Done
     }
@@ -109,7 +109,7 @@ impl ClientSet {
     /// Sends as much of a client's replies as its socket takes.
     pub fn write(&mut self, stats: &ThreadStats, place: u32) {
         let Some(client) = self.slab.get(place) else { return };
-        client.in_write_list = false;
+        client.listed.to_write = false;
         if client.is_broken() {
             return;
         }
@@ -126,7 +126,7 @@ impl ClientSet {
         }
         if client.is_finished() {
             self.to_drop.push(place);
-        } else if client.is_tracked || client.holds_memory() || client.counted_push_bytes() > 0 {
+        } else if client.listed.tracked || client.holds_memory() || client.counted_push_bytes() > 0 {
             // The cron stops counting messages that have been sent.
             client.publish_sizes(&self.client_bytes);
             track_for_cron(client, &mut self.tracked, place);
@@ -166,7 +166,7 @@ impl ClientSet {
             && client.session.record.has(client_flags::MONITOR);
         // Without subscriptions all messages to other clients are invalidations.
         let is_deaf_tracker = tracking_bytes_max > 0
-            && client.push_bytes as u64 > tracking_bytes_max
+            && client.output.push_bytes as u64 > tracking_bytes_max
             && client.wants_write
             && client.session.listener.subscriptions.is_none()
             && !client.session.record.has(client_flags::MONITOR);
@@ -176,10 +176,10 @@ impl ClientSet {
         }
         let hard = is_stranger || is_deaf || (limit.hard_bytes > 0 && bytes > limit.hard_bytes);
         let soft = if limit.soft_bytes > 0 && bytes > limit.soft_bytes {
-            let since = *client.over_soft_limit_since.get_or_insert(now_ms);
+            let since = *client.output.over_soft_limit_since.get_or_insert(now_ms);
             now_ms - since > i64::from(limit.soft_seconds) * 1000
         } else {
-            client.over_soft_limit_since = None;
+            client.output.over_soft_limit_since = None;
             false
         };
         if hard || soft {

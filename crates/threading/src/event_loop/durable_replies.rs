@@ -183,18 +183,19 @@ impl<M: Model> EventLoop<M> {
         list.retain(|&place| {
             let Some(client) = self.clients.slab.get(place) else { return false };
             if for_members {
-                let reveals = if has_messages { &mut client.has_messages } else { &mut client.reveals };
+                let reveals =
+                    if has_messages { &mut client.hold.has_messages } else { &mut client.hold.reveals };
                 if !std::mem::take(reveals)
                     || !self.engine.sync_writes.holds_for(client.session.options.durable)
                 {
                     return true;
                 }
-                if !has_messages && client.has_messages {
+                if !has_messages && client.hold.has_messages {
                     // This client is sent with the replies that were held before.
                     return true;
                 }
             }
-            let since = self.reply_hold.losses.min(client.losses.take().unwrap_or(u64::MAX));
+            let since = self.reply_hold.losses.min(client.hold.losses.take().unwrap_or(u64::MAX));
             let outcome = if for_members && since != losses { Some(WaitOutcome::Uncertain) } else { outcome };
             if let Some(outcome) = outcome {
                 let is_cut = client.wants_write;
@@ -210,12 +211,12 @@ impl<M: Model> EventLoop<M> {
                 }
             }
             if client.is_broken() {
-                client.in_write_list = false;
+                client.listed.to_write = false;
                 self.clients.to_drop.push(place);
                 return false;
             }
-            client.is_reply_held = true;
-            client.waits_for_members = for_members;
+            client.hold.is_on = true;
+            client.hold.for_members = for_members;
             let has_written = std::mem::take(&mut client.session.reply.has_written);
             clients.push(HeldClient { place, id: client.session.id(), has_written, is_cut });
             false
@@ -336,14 +337,14 @@ impl<M: Model> EventLoop<M> {
         let Some(client) = self.clients.slab.get(place).filter(|client| client.session.id() == id) else {
             return;
         };
-        client.is_reply_held = false;
-        client.waits_for_members = false;
-        if client.has_deferred_input() && !client.in_resume_list {
-            client.in_resume_list = true;
+        client.hold.is_on = false;
+        client.hold.for_members = false;
+        if client.has_deferred_input() && !client.listed.to_resume {
+            client.listed.to_resume = true;
             self.clients.to_resume.push(place);
         }
         if outcome == WaitOutcome::Durable && client.session.reply.has_written {
-            client.reveals = true;
+            client.hold.reveals = true;
             // The client waited for a key and was served meanwhile: that change must be durable
             // as well.
             self.reply_hold.note_changes();

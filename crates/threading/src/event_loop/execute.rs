@@ -18,7 +18,7 @@ use braid_replica::{replicas, sync_writes};
 use super::run::Run;
 use super::{EventLoop, Model};
 use crate::batch::Request;
-use crate::client::Client;
+use crate::client::{Client, Input};
 
 /// Execution time that one client gets before the others have their turn: enough for some
 /// thousand ordinary commands.
@@ -117,8 +117,8 @@ impl<M: Model> EventLoop<M> {
             return self.clients.slab.put_back(place, client);
         }
         // Other batches are executed during the script.
-        if client.parsed_input.is_none() {
-            client.losses = Some(self.reply_hold.losses());
+        if client.input.parsed.is_none() {
+            client.hold.losses = Some(self.reply_hold.losses());
         }
         // The stand-ins are kept, so a script costs no new worker and no reference count.
         let (spare, held) =
@@ -126,7 +126,7 @@ impl<M: Model> EventLoop<M> {
         let mut worker = std::mem::replace(&mut self.worker, spare);
         let engine = std::mem::replace(&mut self.engine, held);
         client.reply.set_limit(self.clients.settings.reply_max());
-        let Client { session, reply, query, blobs, .. } = &mut *client;
+        let Client { session, reply, input: Input { query, blobs, .. }, .. } = &mut *client;
         let args = run.arguments(request, query, blobs);
         let mut serve_others = || self.serve_during_script(run, place);
         let mut given = dispatch::Request {
@@ -142,7 +142,7 @@ impl<M: Model> EventLoop<M> {
         drop(args);
         if run.is_finished() {
             // The client was absent from the slab when replies were sent during the script.
-            client.in_write_list = self.clients.to_write.contains(&place);
+            client.listed.to_write = self.clients.to_write.contains(&place);
         }
         self.clients.slab.put_back(place, client);
         self.clients.executed(&engine, &worker, request, outcome);

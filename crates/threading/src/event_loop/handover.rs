@@ -76,7 +76,7 @@ impl<M: Model> EventLoop<M> {
 
     fn try_hand_over(&mut self, place: u32) -> bool {
         let Some(client) = self.clients.slab.get(place) else { return false };
-        let busy = client.in_batch || client.is_reply_held || client.parsed_input.is_some();
+        let busy = client.listed.in_batch || client.hold.is_on || client.input.parsed.is_some();
         let leaves = client.is_finished() || client.session.record.has(client_flags::CLOSE_NOW);
         if busy || leaves {
             return false;
@@ -113,7 +113,7 @@ impl<M: Model> EventLoop<M> {
             return false;
         };
         client.session.listener.change_queue();
-        (client.in_write_list, client.in_resume_list, client.is_tracked) = (false, false, false);
+        (client.listed.to_write, client.listed.to_resume, client.listed.tracked) = (false, false, false);
         let (was_postponed, deadline) =
             (client.postponed, client.session.blocked.as_ref().map(|blocked| blocked.deadline_ms));
         let Some(client) = self.clients.slab.remove(place) else { return false };
@@ -155,12 +155,12 @@ impl<M: Model> EventLoop<M> {
                 self.clients.to_drop.push(place);
             }
             if client.holds_memory() {
-                client.is_tracked = true;
+                client.listed.tracked = true;
                 self.clients.tracked.push(place);
             }
             if client.has_unsent() {
                 // The client may have received pushes on its way out.
-                client.in_write_list = true;
+                client.listed.to_write = true;
                 self.clients.to_write.push(place);
             }
             if let Some(blocked) = client.session.blocked.as_ref().filter(|blocked| blocked.deadline_ms > 0) {
@@ -175,7 +175,7 @@ impl<M: Model> EventLoop<M> {
                 self.replicas.add(place);
             }
             // The poller does not report input that was received before.
-            client.in_resume_list = true;
+            client.listed.to_resume = true;
             self.clients.to_resume.push(place);
             self.clients.slab.add(client);
             self.by_id.insert(id, place);

@@ -121,8 +121,8 @@ impl<M: Model> EventLoop<M> {
                 continue;
             }
             client.session.record.set_flag(client_flags::BLOCKED | client_flags::POSTPONED, false);
-            if !client.in_resume_list {
-                client.in_resume_list = true;
+            if !client.listed.to_resume {
+                client.listed.to_resume = true;
                 self.clients.to_resume.push(place);
             }
         }
@@ -136,7 +136,7 @@ impl<M: Model> EventLoop<M> {
         let Client { session, reply, .. } = client;
         blocked.answer(&self.engine, self.slot, session, reply, served);
         client.session.reply.has_written = true;
-        client.reveals |= blocked.reveals_data(&self.engine);
+        client.hold.reveals |= blocked.reveals_data(&self.engine);
         client.session.written_to = client.session.written_to.max(written_to);
         self.clients.deadlines.remove(&(blocked.deadline_ms, place));
         self.resume_after_wait(place);
@@ -159,8 +159,8 @@ impl<M: Model> EventLoop<M> {
         let Some(client) = self.clients.slab.get(place) else { return };
         blocked.keep_silent(&mut client.session);
         let mut requests = blocked.request();
-        requests.append(&mut client.query);
-        client.query = requests;
+        requests.append(&mut client.input.query);
+        client.input.query = requests;
         // The command is counted once it has run.
         client.commands = client.commands.saturating_sub(1);
         self.resume_after_wait(place);
@@ -174,8 +174,8 @@ impl<M: Model> EventLoop<M> {
             let (session, reply) = (&mut client.session, &mut client.reply);
             end_foreign_subscriptions(&view, &self.engine.hub, session, reply);
         }
-        if !client.in_write_list && !client.reply.is_empty() {
-            client.in_write_list = true;
+        if !client.listed.to_write && !client.reply.is_empty() {
+            client.listed.to_write = true;
             self.clients.to_write.push(place);
         }
     }

@@ -222,12 +222,13 @@ impl<M: Model> EventLoop<M> {
 
 /// True if nothing but its own requests concerns a client now.
 fn is_movable(client: &Client) -> bool {
-    let busy = client.in_batch || client.in_write_list || client.in_resume_list || client.is_held();
+    let busy =
+        client.listed.in_batch || client.listed.to_write || client.listed.to_resume || client.is_held();
     let leaves = client.is_broken()
         || client.session.reply.close_after
         || client.session.record.has(client_flags::CLOSE_NOW);
     let hears = client.session.hears();
-    !busy && !leaves && !hears && client.parsed_input.is_none() && client.replica_output.is_none()
+    !busy && !leaves && !hears && client.input.parsed.is_none() && client.replica_output.is_none()
 }
 
 #[cfg(test)]

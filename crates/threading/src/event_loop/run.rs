@@ -19,7 +19,7 @@ use braid_telemetry::Telemetry;
 use smallvec::SmallVec;
 
 use crate::batch::{self, Arguments, Batch, Request, Source, Turn, find_arguments, slice_of};
-use crate::client::{BATCH_QUOTA_MAX, Client, Deferral};
+use crate::client::{BATCH_QUOTA_MAX, Client, Deferral, Input};
 use crate::client_set::{ClientSet, track_for_cron};
 use crate::client_slab::ClientSlab;
 use crate::deferred_input::{defer_after, defer_from, pack_from};
@@ -73,7 +73,8 @@ impl ClientSet {
         let Run { batch, shared, finished, .. } = run;
         for turn in &batch.turns {
             // Turns that ended during a long script do not end again.
-            let ended = finished.get() && self.slab.get(turn.client).is_none_or(|client| !client.in_batch);
+            let ended =
+                finished.get() && self.slab.get(turn.client).is_none_or(|client| !client.listed.in_batch);
             if !ended {
                 self.finish(&engine.telemetry, &batch, &shared, turn, now_ms);
             }
@@ -140,10 +141,10 @@ impl ClientSet {
         if client.skips_requests() {
             return;
         }
-        if client.parsed_input.is_none() {
-            client.losses = None;
+        if client.input.parsed.is_none() {
+            client.hold.losses = None;
         }
-        let Client { session, reply, query, blobs, .. } = client;
+        let Client { session, reply, input: Input { query, blobs, .. }, .. } = client;
         // Nearly all requests have few arguments. They are listed inline, because a list returned
         // by a function would take a detour through memory.
         let (mut few, mut many) = (ArrayVec::<&[u8], FEW_ARGUMENTS>::new(), None);
@@ -191,8 +192,8 @@ impl ClientSet {
         if own == 0 || client.skips_requests() {
             return;
         }
-        client.deferred_from = Some(Deferral::NextTurn(rest[0].start));
-        client.batch_quota =
+        client.input.deferred_from = Some(Deferral::NextTurn(rest[0].start));
+        client.input.batch_quota =
             u32::try_from(run.at - first).unwrap_or(BATCH_QUOTA_MAX).clamp(1, BATCH_QUOTA_MAX - 1);
         run.at += own;
         engine.telemetry.threads[slot].turns_cut_short.add(1);
@@ -216,19 +217,20 @@ impl ClientSet {
         let Some(client) = self.slab.get(request.client) else { return };
         client.commands += u64::from(outcome != Outcome::Postponed);
         if worker.notes_data {
-            client.reveals |= !worker.was_refused.take() && dispatch::reveals_data(engine, request.prepared);
+            client.hold.reveals |=
+                !worker.was_refused.take() && dispatch::reveals_data(engine, request.prepared);
         }
         match outcome {
             Outcome::Done => {}
             Outcome::Postponed => {
-                client.deferred_from = Some(Deferral::Before(request.start));
+                client.input.deferred_from = Some(Deferral::Before(request.start));
                 client.postponed = true;
                 client.session.record.set_flag(client_flags::BLOCKED | client_flags::POSTPONED, true);
                 self.postponed.push(request.client);
             }
             Outcome::Blocked => {
-                client.deferred_from = Some(Deferral::After(request.start));
-                client.losses = Some(engine.replication.in_sync.losses());
+                client.input.deferred_from = Some(Deferral::After(request.start));
+                client.hold.losses = Some(engine.replication.in_sync.losses());
                 let deadline = client.session.blocked.as_ref().map_or(0, |blocked| blocked.deadline_ms);
                 if deadline > 0 {
                     self.deadlines.insert((deadline, request.client));
@@ -241,16 +243,16 @@ impl ClientSet {
     /// Ends a client's turn: keeps the input after its executed requests.
     fn finish(&mut self, telemetry: &Telemetry, batch: &Batch, shared: &[u8], turn: &Turn, now_ms: i64) {
         let Some(client) = self.slab.get(turn.client) else { return };
-        client.in_batch = false;
+        client.listed.in_batch = false;
         client.session.record.last_active_ms.store(now_ms, Relaxed);
         client.session.record.commands.store(client.commands, Relaxed);
-        if let Some(from) = client.deferred_from.take() {
+        if let Some(from) = client.input.deferred_from.take() {
             match from {
                 Deferral::Before(start) => defer_from(client, shared, batch, turn, start),
                 Deferral::NextTurn(start) => {
                     defer_from(client, shared, batch, turn, start);
-                    if !client.in_resume_list {
-                        client.in_resume_list = true;
+                    if !client.listed.to_resume {
+                        client.listed.to_resume = true;
                         self.to_resume.push(turn.client);
                     }
                 }
@@ -258,9 +260,9 @@ impl ClientSet {
                 Deferral::Elsewhere(request) => {
                     let mut input = self.spare_inputs.pop().unwrap_or_default();
                     pack_from(client, &mut input.batch, shared, batch, turn, request);
-                    client.parsed_input = Some(input);
+                    client.input.parsed = Some(input);
                     // Nothing more is parsed until these requests are executed.
-                    client.in_batch = true;
+                    client.listed.in_batch = true;
                     self.to_migrate.push(turn.client);
                     return;
                 }
@@ -269,26 +271,26 @@ impl ClientSet {
             track_for_cron(client, &mut self.tracked, turn.client);
             return;
         }
-        if client.batch_quota < BATCH_QUOTA_MAX {
-            client.batch_quota = (client.batch_quota * 2).min(BATCH_QUOTA_MAX);
+        if client.input.batch_quota < BATCH_QUOTA_MAX {
+            client.input.batch_quota = (client.input.batch_quota * 2).min(BATCH_QUOTA_MAX);
         }
         if turn.used_blobs {
-            client.blobs.clear();
+            client.input.blobs.clear();
         }
         match turn.source {
             Source::Own => {
-                client.query.truncate(turn.rest_end);
-                if turn.rest_start >= client.query.len() {
+                client.input.query.truncate(turn.rest_end);
+                if turn.rest_start >= client.input.query.len() {
                     // A request with big arguments leaves no bytes here, but its header was
                     // needed until now.
-                    client.query = Vec::new();
+                    client.input.query = Vec::new();
                 } else {
-                    client.query.drain(..turn.rest_start);
+                    client.input.query.drain(..turn.rest_start);
                 }
             }
-            _ => client.query.extend_from_slice(&shared[turn.rest_start..turn.rest_end]),
+            _ => client.input.query.extend_from_slice(&shared[turn.rest_start..turn.rest_end]),
         }
-        if let Some(error) = client.protocol_error.take()
+        if let Some(error) = client.input.protocol_error.take()
             && !client.session.reply.close_after
         {
             let text = error.message();
@@ -298,23 +300,23 @@ impl ClientSet {
             let thread = record.io_thread.load(Relaxed) as usize;
             telemetry.threads[thread].count_error(b"ERR");
             client.session.close();
-            if !client.in_write_list {
-                client.in_write_list = true;
+            if !client.listed.to_write {
+                client.listed.to_write = true;
                 self.to_write.push(turn.client);
             }
         }
-        if (turn.more || client.socket.has_received()) && !client.in_resume_list {
-            client.in_resume_list = true;
+        if (turn.more || client.socket.has_received()) && !client.listed.to_resume {
+            client.listed.to_resume = true;
             self.to_resume.push(turn.client);
         }
         let session = &client.session;
         let names = !session.transaction.watched.is_empty()
             || session.listener.subscriptions.is_some()
             || session.listener.tracking.is_some();
-        if names && !client.is_tracked && !client.holds_requests() {
+        if names && !client.listed.tracked && !client.holds_requests() {
             client.publish_sizes(&self.client_bytes);
         }
-        if client.is_tracked || client.holds_requests() {
+        if client.listed.tracked || client.holds_requests() {
             client.publish_sizes(&self.client_bytes);
             track_for_cron(client, &mut self.tracked, turn.client);
         }

@@ -91,12 +91,12 @@ impl<M: Model> EventLoop<M> {
     pub(super) fn resume_after_wait(&mut self, place: u32) {
         let Some(client) = self.clients.slab.get(place) else { return };
         client.session.record.last_active_ms.store(clock::unix_ms(), Relaxed);
-        if !client.in_write_list && !client.reply.is_empty() {
-            client.in_write_list = true;
+        if !client.listed.to_write && !client.reply.is_empty() {
+            client.listed.to_write = true;
             self.clients.to_write.push(place);
         }
-        if !client.in_resume_list {
-            client.in_resume_list = true;
+        if !client.listed.to_resume {
+            client.listed.to_resume = true;
             self.clients.to_resume.push(place);
         }
     }

@@ -149,7 +149,7 @@ fn write_all(event_loop: &mut EventLoop<Fanout>) {
     while let Some(dealt) = event_loop.model.helpers.take_back() {
         let place = dealt.give_back(&mut event_loop.clients);
         if let Some(client) = event_loop.clients.slab.get(place) {
-            client.in_write_list = false;
+            client.listed.to_write = false;
         }
         event_loop.clients.written(place);
         event_loop.update_interest(place, now);

@@ -71,7 +71,7 @@ impl Model for Io {
         }
         let reach = match dispatch::reach(engine, &client.session, request.prepared) {
             Reach::Depends => {
-                let args = run.arguments(request, &client.query, &client.blobs);
+                let args = run.arguments(request, &client.input.query, &client.input.blobs);
                 dispatch::reach_of(engine, request.prepared, &args)
             }
             reach => reach,
@@ -79,7 +79,7 @@ impl Model for Io {
         if reach == Reach::OneKey {
             return false;
         }
-        client.deferred_from = Some(Deferral::Elsewhere(run.at));
+        client.input.deferred_from = Some(Deferral::Elsewhere(run.at));
         true
     }
 

@@ -58,9 +58,9 @@ impl DealtClient {
         parsed_input: Option<Box<ParsedInput>>,
     ) -> Option<DealtClient> {
         let mut client = clients.slab.take_out(place)?;
-        client.parsed_input = parsed_input;
-        let (in_write_list, in_resume_list) = (client.in_write_list, client.in_resume_list);
-        Some(DealtClient { place, in_write_list, in_resume_list, is_tracked: client.is_tracked, client })
+        client.input.parsed = parsed_input;
+        let (in_write_list, in_resume_list) = (client.listed.to_write, client.listed.to_resume);
+        Some(DealtClient { place, in_write_list, in_resume_list, is_tracked: client.listed.tracked, client })
     }
 
     /// Gives the client back, and puts it on the lists that it joined at the helper. Returns its
@@ -70,16 +70,16 @@ impl DealtClient {
         if client.is_finished() {
             clients.to_drop.push(place);
         }
-        if client.in_write_list && !self.in_write_list {
+        if client.listed.to_write && !self.in_write_list {
             clients.to_write.push(place);
         }
-        if client.in_resume_list && !self.in_resume_list {
+        if client.listed.to_resume && !self.in_resume_list {
             clients.to_resume.push(place);
         }
-        if client.is_tracked && !self.is_tracked {
+        if client.listed.tracked && !self.is_tracked {
             clients.tracked.push(place);
         }
-        if let Some(mut parsed_input) = client.parsed_input.take() {
+        if let Some(mut parsed_input) = client.input.parsed.take() {
             clients.batch.append(&mut parsed_input.batch, place);
             clients.recycle_input(parsed_input);
         }

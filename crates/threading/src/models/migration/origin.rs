@@ -85,20 +85,20 @@ impl<Q: MainQueue> Origin<Q> {
 /// Sends a client with its parsed input to the main thread, which notices after [`ring_main`].
 pub fn send_to_main<M: HasOrigin>(event_loop: &mut EventLoop<M>, place: u32) {
     let Some(mut client) = event_loop.clients.slab.take_out(place) else { return };
-    let Some(input) = &mut client.parsed_input else {
+    let Some(input) = &mut client.input.parsed else {
         return event_loop.clients.slab.put_back(place, client);
     };
     (input.origin, input.place, input.resumes) = (event_loop.slot, place, event_loop.resumes);
     let now = event_loop.engine.replication.in_sync.losses();
     // Replies of the batch that the client leaves go with it.
     let before = if client.reply.is_empty() { now } else { event_loop.reply_hold.losses() };
-    client.losses = Some(now.min(before));
+    client.hold.losses = Some(now.min(before));
     let stats = event_loop.stats();
     stats.sent_away.add(1);
     stats.requests_sent_away.add(input.batch.requests.len() as u64);
     // This loop's lists may contain the client; they skip absent clients. On its return, the
     // client is put on the lists where it then belongs.
-    (client.in_write_list, client.in_resume_list, client.is_tracked) = (false, false, false);
+    (client.listed.to_write, client.listed.to_resume, client.listed.tracked) = (false, false, false);
     let descriptor = client.session.record.descriptor;
     let origin = event_loop.model.origin();
     if origin.away.len() <= place as usize {
@@ -150,7 +150,7 @@ pub fn defer_message<M: HasOrigin>(
 
 /// Puts a client back into its place, and handles the messages kept for it.
 fn restore<M: HasOrigin>(event_loop: &mut EventLoop<M>, mut client: Box<Client>) {
-    let Some(input) = client.parsed_input.take() else { return };
+    let Some(input) = client.input.parsed.take() else { return };
     let place = input.place;
     let absence = &mut event_loop.model.origin().away[place as usize];
     absence.is_away = false;
@@ -166,14 +166,14 @@ fn restore<M: HasOrigin>(event_loop: &mut EventLoop<M>, mut client: Box<Client>)
     if client.is_finished() {
         clients.to_drop.push(place);
     }
-    if client.in_resume_list {
+    if client.listed.to_resume {
         clients.to_resume.push(place);
     }
-    if client.is_tracked {
+    if client.listed.tracked {
         clients.tracked.push(place);
     }
-    client.in_write_list = client.has_unsent() || client.session.reply.close_after;
-    if client.in_write_list {
+    client.listed.to_write = client.has_unsent() || client.session.reply.close_after;
+    if client.listed.to_write {
         clients.to_write.push(place);
         let losses = event_loop.engine.replication.in_sync.losses();
         event_loop.reply_hold.note_unacknowledged(losses);

@@ -106,13 +106,13 @@ fn no_wake_up_is_lost_on_a_full_ring() {
 /// A client's parsed input as seen by another thread: the arguments of each request, joined.
 fn carried(engine: &Engine, mut client: Box<Client>) -> (Vec<String>, Box<Client>) {
     let mut clients = ClientSet::new(Settings::of(engine), Arc::clone(&engine.clients.bytes));
-    let mut parsed_input = client.parsed_input.take().expect("packed");
+    let mut parsed_input = client.input.parsed.take().expect("packed");
     let place = clients.slab.add(client);
     clients.batch.append(&mut parsed_input.batch, place);
     let run = clients.begin().expect("something to execute");
     let client = clients.slab.get(place).expect("the visitor");
     let text = |request| {
-        let args = run.arguments(request, &client.query, &client.blobs);
+        let args = run.arguments(request, &client.input.query, &client.input.blobs);
         String::from_utf8_lossy(&args.join(&b' ')).into_owned()
     };
     let requests = run.batch.requests.iter().map(text).collect();
@@ -139,8 +139,8 @@ fn migrating_client_keeps_its_unprocessed_input() {
     clients.read(&engine, second);
     let (requests, traveller) = carried(&engine, clients.slab.take_out(place).expect("the client"));
     assert_eq!(requests, ["PING", "GET a", "ECHO b c", "DEL x"]);
-    assert_eq!(traveller.query, b"*2\r\n$3\r\nGE", "the incomplete request stays with the client");
-    assert!(!traveller.in_batch);
+    assert_eq!(traveller.input.query, b"*2\r\n$3\r\nGE", "the incomplete request stays with the client");
+    assert!(!traveller.listed.in_batch);
 }
 
 #[test]
@@ -171,14 +171,14 @@ fn unexecuted_requests_move_with_a_migrated_client() {
             let own: Vec<usize> =
                 (0..run.batch.requests.len()).filter(|&at| run.batch.requests[at].client == place).collect();
             let at = own[own.len() - 4 + first];
-            clients.slab.get(place).expect("the client").deferred_from = Some(Deferral::Elsewhere(at));
+            clients.slab.get(place).expect("the client").input.deferred_from = Some(Deferral::Elsewhere(at));
             clients.end(&engine, run, 0);
             assert_eq!(clients.to_migrate, [place]);
             let traveller = clients.slab.take_out(place).expect("the client");
-            assert!(traveller.in_batch, "no more is read from the client meanwhile");
+            assert!(traveller.listed.in_batch, "no more is read from the client meanwhile");
             let (requests, traveller) = carried(&engine, traveller);
             assert_eq!(requests, ["PING", "GET a", "ECHO b c", "DEL x"][first..]);
-            assert_eq!(traveller.query, b"*2\r\n$3\r\nGE");
+            assert_eq!(traveller.input.query, b"*2\r\n$3\r\nGE");
         }
     }
 }

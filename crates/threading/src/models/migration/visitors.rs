@@ -51,11 +51,11 @@ fn take_in<Q: MainQueue>(event_loop: &mut EventLoop<Visitors<Q>>) {
     let routes = Arc::clone(&event_loop.model.routes);
     for _ in 0..routes.to_main.count() {
         let Some(mut client) = routes.to_main.pop() else { break };
-        let Some(mut input) = client.parsed_input.take() else { continue };
+        let Some(mut input) = client.input.parsed.take() else { continue };
         let clients = &mut event_loop.clients;
         let place = clients.slab.next_place();
         clients.batch.append(&mut input.batch, place);
-        client.parsed_input = Some(input);
+        client.input.parsed = Some(input);
         clients.slab.add(client);
         event_loop.model.places.push(place);
         if event_loop.clients.is_full() {
@@ -70,7 +70,7 @@ fn send_back_executed<Q: MainQueue>(event_loop: &mut EventLoop<Visitors<Q>>) {
     let mut places = std::mem::take(&mut event_loop.model.places);
     places.retain(|&place| {
         // A client whose script is running has been taken out of the slab.
-        let is_busy = event_loop.clients.slab.get(place).is_none_or(|client| client.in_batch);
+        let is_busy = event_loop.clients.slab.get(place).is_none_or(|client| client.listed.in_batch);
         if !is_busy {
             send_back(event_loop, place);
         }
@@ -97,7 +97,7 @@ fn send_back<Q: MainQueue>(event_loop: &mut EventLoop<Visitors<Q>>, place: u32) 
     if client.postponed {
         clients.postponed.retain(|&postponed| postponed != place);
     }
-    let Some(origin) = client.parsed_input.as_ref().map(|input| input.origin) else { return };
+    let Some(origin) = client.input.parsed.as_ref().map(|input| input.origin) else { return };
     let visitors = &mut event_loop.model;
     visitors.routes.loops[origin].back.push(client);
     if visitors.rings_due.len() <= origin {
