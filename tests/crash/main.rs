@@ -68,17 +68,29 @@ fn start(folder: &Path, more: &[&str]) -> TestServer {
     TestServer::start(&arguments.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
+/// Commands of a transaction.
+const COMMANDS: usize = 8;
+
+/// A document of a megabyte, of which transactions change a part.
+fn document() -> String {
+    let records: Vec<String> =
+        (0..10_000).map(|number| format!("\"r{number}\":\"{}\"", "x".repeat(90))).collect();
+    format!("{{\"number\":0,\"records\":{{{}}}}}", records.join(","))
+}
+
 /// A transaction over its client's own keys and shared ones: a reader that sees one part of it
 /// must see all of it.
 fn transaction(client: usize, number: u64) -> Vec<u8> {
     let number = number.to_string();
     let own = |name: &str| format!("{name}:{client}");
-    let lines: [&[&str]; 6] = [
+    let lines: [&[&str]; COMMANDS] = [
         &["MULTI"],
         &["INCR", "all:count"],
         &["RPUSH", "all", &format!("{client}:{number}")],
         &["SET", &own("last"), &number],
         &["HSET", &own("hash"), &number, &"x".repeat(client * 30)],
+        &["JSON.NUMINCRBY", &own("document"), "$.number", "1"],
+        &["JSON.SET", &own("document"), "$.records.last", &number],
         &["EXEC"],
     ];
     lines.iter().flat_map(|line| words::encode(line)).collect()
@@ -89,6 +101,12 @@ fn work(server: &TestServer, number: usize, begin: u64) -> Known {
     let mut known = Known { sent: begin, acknowledged: Vec::new() };
     let Ok(mut client) = RawClient::tcp(server.address()) else { return known };
     let mut acknowledged = begin;
+    let own = format!("document:{number}");
+    if client.try_send(&words::encode(&["JSON.SET", &own, "$", &document(), "NX"])).is_err()
+        || client.try_read().is_err()
+    {
+        return known;
+    }
     loop {
         let pipeline: Vec<u8> =
             (0..PIPELINE as u64).flat_map(|at| transaction(number, known.sent + at + 1)).collect();
@@ -97,9 +115,9 @@ fn work(server: &TestServer, number: usize, begin: u64) -> Known {
             return known;
         }
         for _ in 0..PIPELINE {
-            let replies = (0..6).map(|_| client.try_read()).collect::<Result<Vec<_>, _>>();
+            let replies = (0..COMMANDS).map(|_| client.try_read()).collect::<Result<Vec<_>, _>>();
             match replies {
-                Ok(replies) if matches!(replies[5], Value::Array(_)) => {
+                Ok(replies) if matches!(replies[COMMANDS - 1], Value::Array(_)) => {
                     acknowledged += 1;
                     known.acknowledged.push((Instant::now(), acknowledged));
                 }
@@ -151,6 +169,13 @@ fn read(server: &TestServer) -> Found {
         let expected = if *last == 0 { Value::NullBulk } else { Value::bulk(last.to_string()) };
         assert_eq!(client.call(&format!("GET last:{number}")), expected);
         assert_eq!(client.call(&format!("HLEN hash:{number}")).integer(), Some(*last as i64));
+        if *last > 0 {
+            let paths = format!("JSON.GET document:{number} $.number $.records.last");
+            let expected = format!("{{\"$.number\":[{last}],\"$.records.last\":[{last}]}}");
+            assert_eq!(client.call(&paths).text(), expected);
+            let kept = client.call(&format!("JSON.OBJLEN document:{number} $.records"));
+            assert_eq!(kept.elements().and_then(|all| all[0].integer()), Some(10_001));
+        }
     }
     Found { all, last }
 }
