@@ -16,6 +16,7 @@ mod closing;
 mod cluster;
 mod configuration;
 mod crashes;
+mod eviction;
 mod expiry;
 mod fairness;
 mod hot_values;
