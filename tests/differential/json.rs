@@ -5,7 +5,7 @@
 //! `BRAID_STACK` names the program, else `redis-stack` in `BRAID_PEERS_DIR`; `BRAID_JSON_COMMANDS`
 //! is the number of commands (default: half of `BRAID_COMMANDS`). Errors of paths that cannot be
 //! parsed agree if both are errors; the values of several paths in JSON.GET's reply may be in any
-//! order. What differs on purpose is in `docs/json.md`, and is not drawn here: an index twice in
+//! order. What differs on purpose is in `docs/json.md`, and is not drawn here: a value reached twice in
 //! JSON.DEL, a key twice in JSON.MSET, numbers that Redis Stack reads one digit wrong, and changes
 //! that end it or that it refuses. A request that ends it is left out, and it is started again.
 
@@ -208,7 +208,9 @@ impl Draw {
             let path = self.path();
             let is_filtered = CHANGES.contains(&name) && path.contains('?');
             let is_nested = ALONE.contains(&name) && path.contains("..");
-            if !is_filtered && !is_nested {
+            // Such a path may reach a value in two ways: Redis Stack then keeps it.
+            let is_repeated = matches!(name, "DEL" | "FORGET") && path.matches("..").count() > 1;
+            if !is_filtered && !is_nested && !is_repeated {
                 return path;
             }
         }
