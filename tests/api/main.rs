@@ -35,5 +35,6 @@ mod strings;
 mod threads;
 mod under_load;
 mod unread_messages;
+mod vectors;
 mod watchdog;
 mod watching;

@@ -74,10 +74,16 @@ impl<T> CowBox<T> {
         unsafe { self.0.as_ref() }
     }
 
-    /// True if this is the only owner. No other can appear while this one is borrowed mutably.
+    /// Number of owners. None can appear while this one is borrowed mutably.
+    #[inline]
+    pub fn owners(&self) -> usize {
+        self.block().owners.load(Ordering::Acquire)
+    }
+
+    /// True if this is the only owner.
     #[inline]
     fn is_own(&self) -> bool {
-        self.block().owners.load(Ordering::Acquire) == 1
+        self.owners() == 1
     }
 
     /// The content, for changing, if this is the only owner.

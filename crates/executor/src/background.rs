@@ -31,7 +31,7 @@ use braid_resp::reply::ReplyBuffer;
 use parking_lot::Mutex;
 
 pub use crate::blocking::state::Precomputed;
-use crate::blocking::state::{Discard, Waiter};
+use crate::blocking::state::{Discard, Findings, Waiter};
 use crate::blocking::{self, TimeoutReply, Wait};
 use crate::engine::Engine;
 use crate::engine::call::Call;
@@ -239,33 +239,36 @@ impl Call<'_, '_> {
         })
     }
 
-    /// Shares `key`, which is in the command's lock set, for `look` on a background thread. Then
-    /// the command runs again, whatever has changed. Call it only if [`Call::may_precompute`].
+    /// Runs `look` on a background thread. Then the command runs again, whatever has changed. Call
+    /// it only if [`Call::may_precompute`].
     ///
     /// # Errors
     /// As [`Call::leave_to_background`].
     pub fn look_ahead(
         &mut self,
-        key: &[u8],
-        look: impl FnOnce(&CowValue) -> Option<Vec<u64>> + Send + 'static,
+        look: impl FnOnce(&Engine) -> Option<Findings> + Send + 'static,
     ) -> CommandResult {
-        let (db, keys) = (self.keyspace.db(), boxed(&[key]));
         self.work_in_background(move |engine, answer| {
-            let (shared, _) = engine.keyspace.reader().share(db, unix_ms(), &keys, false);
             let mut again = Precomputed::new(answer.began, TRIES_MAX, None, discard(engine));
-            again.findings = shared.first().and_then(look).unwrap_or_default();
-            drop(shared);
+            again.findings = look(engine);
             blocking::run_again(&answer.waiter, again);
         })
     }
 
-    /// What [`Call::look_ahead`] has found.
-    pub fn take_findings(&mut self) -> Vec<u64> {
-        self.session
-            .execution
-            .precomputed
-            .as_mut()
-            .map_or(Vec::new(), |again| std::mem::take(&mut again.findings))
+    /// Shares `key`, which is in the command's lock set, for [`Call::look_ahead`].
+    ///
+    /// # Errors
+    /// As [`Call::leave_to_background`].
+    pub fn look_ahead_in(
+        &mut self,
+        key: &[u8],
+        look: impl FnOnce(&CowValue) -> Option<Findings> + Send + 'static,
+    ) -> CommandResult {
+        let (db, keys) = (self.keyspace.db(), boxed(&[key]));
+        self.look_ahead(move |engine| {
+            let (shared, _) = engine.keyspace.reader().share(db, unix_ms(), &keys, false);
+            shared.first().and_then(look)
+        })
     }
 
     /// Shares `keys`, which are in the command's lock set, on a background thread and writes the

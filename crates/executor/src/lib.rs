@@ -16,6 +16,7 @@
 /// `redis-version`.
 pub const COMPATIBLE_VERSION: &str = "7.2.4";
 
+pub mod ahead;
 pub mod background;
 pub mod blocking;
 pub mod client_eviction;

@@ -18,7 +18,7 @@ use braid_replication::{Replica, ReplicaOptions};
 use braid_spec::Command;
 use braid_telemetry::monitor;
 
-use crate::blocking::state::{Blocked, Later, Precomputed, Serving};
+use crate::blocking::state::{Blocked, Findings, Later, Precomputed, Serving};
 use crate::state::script_debugger::{Debugged, Debugging, Departure};
 use crate::state::slot_moves::ImportSession;
 use crate::transaction::{Queue, SlotBatch};
@@ -148,6 +148,8 @@ pub struct ClientOptions {
 pub struct Execution {
     /// Result for the current command, computed in the background (`background.rs`).
     pub(crate) precomputed: Option<Box<Precomputed>>,
+    /// What the current command has found before its keys were locked (`ahead.rs`).
+    pub(crate) findings: Option<Findings>,
     /// Set for a session that stands in for a client's own while another thread runs its command.
     pub(crate) serving: Option<Serving>,
     /// Commands may not block: they run within an atomic context.

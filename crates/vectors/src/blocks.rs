@@ -22,6 +22,9 @@ use crate::block::{Block, HEADER_BYTES};
 /// are whole pages, so little is lost.
 const BLOCK_WORDS: usize = 16 * 1024;
 
+/// After so many blocks the next one has its full size at once.
+const WHOLE: usize = 16;
+
 /// Records in blocks.
 pub struct Blocks {
     /// Words of a record.
@@ -79,7 +82,8 @@ impl Blocks {
             let before = self.table.len();
             let len = self.table.last().map_or(full, |last| last.len() / self.stride);
             if len == full {
-                self.table.push(Block::new(self.sized(0, count - self.capacity())));
+                let wanted = if before < WHOLE { count - self.capacity() } else { full };
+                self.table.push(Block::new(self.sized(0, wanted)));
             } else {
                 let missing = count - self.capacity();
                 let words = self.sized(len, (len + missing).max(len + len / 4));

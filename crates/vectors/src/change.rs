@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Changes of a graph: vectors are added, replaced and removed.
 
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Relaxed, Release};
 
-use crate::link::Near;
+use crate::near::{self, Near};
 use crate::store::{Graph, NONE};
 use crate::{Error, LEN_MAX, LEVEL_MAX, link};
 
@@ -14,7 +14,7 @@ impl Graph {
     /// # Errors
     /// If the vector's dimension is not the graph's, or the graph is full.
     pub fn add(&mut self, vector: &[f32], label: u64, ef: usize, level: u8) -> Result<u32, Error> {
-        self.add_near(vector, label, ef, level, &[])
+        self.add_near(vector, label, ef, level, None)
     }
 
     /// Finds the vectors that [`Graph::add`] would consider for links; reads only, so that it can
@@ -22,14 +22,13 @@ impl Graph {
     ///
     /// # Errors
     /// If the vector's dimension is not the graph's.
-    pub fn look_around(&self, vector: &[f32], ef: usize, level: u8) -> Result<Vec<Near>, Error> {
+    pub fn look_around(&self, vector: &[f32], ef: usize, level: u8) -> Result<Near, Error> {
         let query = self.query(vector)?;
-        Ok(link::look_around(self, &query.words, ef, level))
+        Ok(near::look_around(self, &query.words, ef, level))
     }
 
     /// [`Graph::add`], which takes the candidates for links from [`Graph::look_around`]. The same
-    /// graph results if nothing has changed since. If it has, candidates that are gone are left
-    /// out; those that have been added since should be appended by the caller.
+    /// graph results if nothing has changed since. If something has, [`Near`] must have been told.
     ///
     /// # Errors
     /// As [`Graph::add`].
@@ -39,7 +38,7 @@ impl Graph {
         label: u64,
         ef: usize,
         level: u8,
-        near: &[Near],
+        near: Option<&Near>,
     ) -> Result<u32, Error> {
         self.check(vector)?;
         let id = self.len();
@@ -56,8 +55,45 @@ impl Graph {
         Ok(id)
     }
 
+    /// True if one more vector of this level needs no more memory.
+    pub(crate) fn has_room(&self, level: u8) -> bool {
+        let len = self.len();
+        let uppers = self.upper_len.load(Relaxed) as usize + usize::from(level.min(LEVEL_MAX));
+        let records = self.vectors.capacity().min(self.nodes.capacity()).min(LEN_MAX);
+        len < records && uppers <= self.uppers.capacity()
+    }
+
+    /// Makes memory for so many more vectors.
+    pub(crate) fn make_room(&mut self, count: usize) {
+        let len = (self.len() + count).min(LEN_MAX);
+        self.vectors.reserve(len);
+        self.nodes.reserve(len);
+        // One in `links` has an upper record, roughly.
+        let uppers = count / self.shape.links as usize * 2 + usize::from(LEVEL_MAX);
+        self.uppers.reserve(self.upper_len.load(Relaxed) as usize + uppers);
+    }
+
+    /// [`Graph::add_near`] beside threads that walk. Nobody else may change the graph, which must
+    /// [have room](Graph::has_room) and share no blocks.
+    pub(crate) fn add_beside(
+        &self,
+        vector: &[f32],
+        label: u64,
+        ef: usize,
+        level: u8,
+        near: Option<&Near>,
+    ) -> Result<u32, Error> {
+        self.check(vector)?;
+        let (id, level) = (self.len() as u32, level.min(LEVEL_MAX));
+        let norm = self.codec.encode(vector, self.vectors.get(id));
+        self.init_records(id, norm, label, level);
+        link::insert(&mut link::Beside(self), id, ef, level, near);
+        self.len.store(id + 1, Release);
+        Ok(id)
+    }
+
     /// Writes the record of a vector that has none yet, and links it.
-    fn enter(&mut self, vector: &[f32], id: u32, label: u64, ef: usize, level: u8, near: &[Near]) {
+    fn enter(&mut self, vector: &[f32], id: u32, label: u64, ef: usize, level: u8, near: Option<&Near>) {
         let norm = self.codec.encode(vector, self.vectors.get(id));
         self.uppers.reserve(self.upper_len.load(Relaxed) as usize + usize::from(level));
         for record in 0..u32::from(level) {
@@ -72,12 +108,30 @@ impl Graph {
     /// # Errors
     /// If the vector's dimension is not the graph's.
     pub fn replace(&mut self, id: u32, vector: &[f32], ef: usize, level: u8) -> Result<(), Error> {
+        self.replace_near(id, vector, ef, level, None)
+    }
+
+    /// [`Graph::replace`] with what [`Graph::look_around`] has found for the new vector.
+    ///
+    /// # Errors
+    /// As [`Graph::replace`].
+    pub fn replace_near(
+        &mut self,
+        id: u32,
+        vector: &[f32],
+        ef: usize,
+        level: u8,
+        near: Option<&Near>,
+    ) -> Result<(), Error> {
+        // Always looked for while the old vector is there: the result is the same either way.
+        let found = if near.is_none() { Some(self.look_around(vector, ef, level)?) } else { None };
+        let near = near.or(found.as_ref());
         self.check(vector)?;
         let label = self.label(id);
         self.detach(id);
         self.vectors.own(id);
         self.nodes.own(id);
-        self.enter(vector, id, label, ef, level.min(LEVEL_MAX), &[]);
+        self.enter(vector, id, label, ef, level.min(LEVEL_MAX), near);
         Ok(())
     }
 

@@ -7,12 +7,15 @@
 //! search     searches, also with a filter
 //! store      the graph in memory
 //! beam       the walk of one level, and the descent to it
+//! near       the search for the place of a new vector
+//! plan       which links a new vector will get
 //! link       which vectors are linked: on insertion, and the repair after a removal
 //! codec      vectors as words: quantisation and distances
 //! kernels    the inner loops, for each kind of processor
 //! blocks     memory: records in blocks, shared with a snapshot until they change
 //! block      one of them: words, and a count of owners
 //! parallel   adding from many threads; locks: their locks
+//! shared     walking while vectors are added
 //! save       the graph as bytes and back, links included
 //! projection projections to fewer dimensions
 //! ```
@@ -32,21 +35,25 @@ mod codec;
 mod kernels;
 mod link;
 mod locks;
+mod near;
 mod parallel;
+mod plan;
 mod projection;
 mod save;
 mod search;
+mod shared;
 mod store;
 
 #[cfg(test)]
 mod tests;
 
 pub use codec::Codec;
-pub use link::Near;
+pub use near::Near;
 pub use parallel::Adder;
 pub use projection::Projection;
 pub use save::Loader;
 pub use search::{Hit, Query};
+pub use shared::{Guest, SharedGraph};
 pub use store::Graph;
 
 /// Maximum number of components.

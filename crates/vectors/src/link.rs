@@ -13,10 +13,12 @@
 //! closest first; a neighbour with few links left looks for new ones as a new vector does.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+use std::sync::atomic::{Ordering::Relaxed, Ordering::Release};
 
 use crate::beam::{Candidate, descend, walk, with_scratch};
 use crate::locks::Guards;
+use crate::near::{At, Near, candidates};
+use crate::plan::{Join, Plan, degree, diverse, is_linked, plan, room, victim};
 use crate::store::{Graph, NONE};
 
 /// Candidates for the links of a vector that has lost some.
@@ -57,24 +59,37 @@ impl Writer for Exclusive<'_> {
     }
 
     fn raise_entry(&self, id: u32, level: u8) {
-        let (entry, top) = self.0.entry();
-        if entry == NONE || level > top {
-            self.0.set_entry(id, level);
-        }
+        raise_entry(self.0, id, level);
     }
 }
 
-fn degree(slots: &[AtomicU32]) -> usize {
-    slots.iter().position(|slot| slot.load(Acquire) == NONE).unwrap_or(slots.len())
+/// Access by the only thread that changes the graph, beside others that walk in it. All blocks have
+/// one owner, and there is memory for the new vector.
+pub struct Beside<'g>(pub &'g Graph);
+
+impl Writer for Beside<'_> {
+    fn graph(&self) -> &Graph {
+        self.0
+    }
+
+    fn own(&mut self, _: u32, _: u8) {
+        // The caller has seen that no snapshot has any block.
+    }
+
+    fn lock(&self, _: [u32; 3]) -> Guards {
+        Guards::default()
+    }
+
+    fn raise_entry(&self, id: u32, level: u8) {
+        raise_entry(self.0, id, level);
+    }
 }
 
-fn room(graph: &Graph, id: u32, level: u8) -> usize {
-    let slots = graph.slots(id, level);
-    slots.len() - degree(slots)
-}
-
-fn is_linked(graph: &Graph, a: u32, b: u32, level: u8) -> bool {
-    graph.links(a, level).any(|id| id == b)
+fn raise_entry(graph: &Graph, id: u32, level: u8) {
+    let (entry, top) = graph.entry();
+    if entry == NONE || level > top {
+        graph.set_entry(id, level);
+    }
 }
 
 /// Adds `b` to the links of `a`, which has a free slot.
@@ -108,23 +123,6 @@ fn cut(writer: &mut impl Writer, a: u32, b: u32, level: u8) {
     drop_link(writer, b, a, level);
 }
 
-/// The neighbour of `b`, which is full, whose link `a` takes over: the farthest one that is closer
-/// to `a` than to `b`. If `must` is set, the farthest if there is none.
-fn victim(graph: &Graph, a: u32, b: u32, level: u8, must: bool) -> Option<u32> {
-    let mut far: Vec<Candidate> =
-        graph.links(b, level).filter(|&c| c != a).map(|c| Candidate::new(graph.between(b, c), c)).collect();
-    far.sort_unstable_by(|left, right| right.cmp(left));
-    let reach = graph.between(a, b);
-    let (has_two, spare) = (room(graph, a, level) >= 2, graph.slots(b, level).len() / 4);
-    let may_lose = |c: u32| {
-        if is_linked(graph, a, c, level) { degree(graph.slots(c, level)) > spare } else { has_two }
-    };
-    let closer = |c: &&Candidate| graph.between(a, c.id()) < c.distance();
-    let beyond = far.iter().take_while(|c| c.distance() > reach);
-    let found = beyond.filter(|c| may_lose(c.id())).find(closer).map(|c| c.id());
-    found.or_else(|| must.then(|| far.iter().map(|c| c.id()).find(|&c| may_lose(c))).flatten())
-}
-
 /// Links two vectors, taking a link over from the second if that is full; false if the first is
 /// full, or the second has no link to give.
 fn connect(writer: &mut impl Writer, a: u32, b: u32, level: u8, must: bool) -> bool {
@@ -133,55 +131,59 @@ fn connect(writer: &mut impl Writer, a: u32, b: u32, level: u8, must: bool) -> b
         let taken = if room(graph, b, level) > 0 {
             None
         } else {
-            match victim(graph, a, b, level, must) {
+            match victim(graph, &a, b, level, must) {
                 Some(c) => Some(c),
                 None => return false,
             }
         };
-        let _guards = writer.lock([a, b, taken.unwrap_or(b)]);
-        let graph = writer.graph();
-        if is_linked(graph, a, b, level) {
-            return true;
-        }
-        let (room_a, room_b) = (room(graph, a, level), room(graph, b, level));
-        if room_a == 0 {
-            return false;
-        }
-        match taken {
-            None if room_b > 0 => {
-                link(writer, a, b, level);
-                return true;
-            }
-            Some(c) if room_b == 0 && is_linked(graph, b, c, level) => {
-                let has_way = is_linked(graph, a, c, level);
-                if has_way || room_a >= 2 {
-                    cut(writer, b, c, level);
-                    link(writer, a, b, level);
-                    if !has_way {
-                        link(writer, a, c, level);
-                    }
-                    return true;
-                }
-            }
-            _ => {}
+        if let Some(is_linked) = try_to_join(writer, a, Join { to: b, from: taken }, level) {
+            return is_linked;
         }
     }
     false
 }
 
-/// Splits candidates, closest first, into up to `want` of which none is closer to another than to
-/// the vector itself, and the rest.
-fn diverse(graph: &Graph, found: &[Candidate], want: usize) -> (Vec<Candidate>, Vec<Candidate>) {
-    let (mut chosen, mut rest): (Vec<Candidate>, Vec<Candidate>) = (Vec::with_capacity(want), Vec::new());
-    for &candidate in found {
-        if chosen.len() == want {
-            break;
-        }
-        let is_covered =
-            chosen.iter().any(|other| graph.between(candidate.id(), other.id()) <= candidate.distance());
-        if is_covered { rest.push(candidate) } else { chosen.push(candidate) }
+/// Makes one link, if the graph is still as it was when that was chosen; else `None`, with nothing
+/// done. False if `a` is full.
+fn try_to_join(writer: &mut impl Writer, a: u32, join: Join, level: u8) -> Option<bool> {
+    let Join { to: b, from: taken } = join;
+    let _guards = writer.lock([a, b, taken.unwrap_or(b)]);
+    let graph = writer.graph();
+    if is_linked(graph, a, b, level) {
+        return Some(true);
     }
-    (chosen, rest)
+    let (room_a, room_b) = (room(graph, a, level), room(graph, b, level));
+    if room_a == 0 {
+        return Some(false);
+    }
+    match taken {
+        None if room_b > 0 => {
+            link(writer, a, b, level);
+            Some(true)
+        }
+        Some(c) if room_b == 0 && is_linked(graph, b, c, level) => {
+            let has_way = is_linked(graph, a, c, level);
+            if !has_way && room_a < 2 {
+                return None;
+            }
+            cut(writer, b, c, level);
+            link(writer, a, b, level);
+            if !has_way {
+                link(writer, a, c, level);
+            }
+            Some(true)
+        }
+        _ => None,
+    }
+}
+
+/// Gives a new vector the links of a plan. What has changed since is chosen anew.
+fn follow(writer: &mut impl Writer, id: u32, level: u8, plan: &Plan) {
+    for &join in &plan.joins {
+        if try_to_join(writer, id, join, level).is_none() {
+            connect(writer, id, join.to, level, false);
+        }
+    }
 }
 
 /// Links a vector to candidates until it has `want` links or no candidate is left.
@@ -201,65 +203,30 @@ fn attach(writer: &mut impl Writer, id: u32, level: u8, found: &[Candidate], wan
     }
 }
 
-/// A vector found beside the place of a new one, and the level where it was found.
-pub type Near = (u8, u32);
-
 /// Links a new vector, whose records are without links, on all its levels. On levels where vectors
-/// near it are known there is no walk; which they are, and whether they still exist, may have
-/// changed.
-pub fn insert(writer: &mut impl Writer, id: u32, ef: usize, level: u8, near: &[Near]) {
+/// near it are known there is no walk.
+pub fn insert(writer: &mut impl Writer, id: u32, ef: usize, level: u8, near: Option<&Near>) {
     let words = writer.graph().query_of(id).words;
     let (entry, top) = writer.graph().entry();
     if entry != NONE {
         let mut entries = Vec::new();
         for level in (0..=level.min(top)).rev() {
             let graph = writer.graph();
-            let known = known(graph, &words, id, level, near);
-            entries = if known.is_empty() { candidates(graph, &words, &entries, ef, level) } else { known };
-            entries.retain(|candidate| candidate.id() != id);
-            let want = writer.graph().slots(id, level).len().div_ceil(2);
-            attach(writer, id, level, &entries, want);
+            let mut known = near.map_or_else(At::default, |near| near.at(graph, &words, id, level));
+            if known.candidates.is_empty() {
+                known.candidates = candidates(graph, &words, &entries, ef, level);
+                known.plan = None;
+            }
+            known.candidates.retain(|candidate| candidate.id() != id);
+            let plan = known.plan.unwrap_or_else(|| plan(graph, &words, &known.candidates, level));
+            follow(writer, id, level, &plan);
+            if degree(writer.graph().slots(id, level)) == 0 {
+                known.candidates.iter().any(|candidate| connect(writer, id, candidate.id(), level, true));
+            }
+            entries = known.candidates;
         }
     }
     writer.raise_entry(id, level);
-}
-
-/// Candidates for the links of a vector at a level, from those of the level above.
-fn candidates(
-    graph: &Graph,
-    words: &[AtomicU32],
-    above: &[Candidate],
-    ef: usize,
-    level: u8,
-) -> Vec<Candidate> {
-    with_scratch(|scratch| match above {
-        [] => {
-            let entries = descend(graph, words, level, scratch);
-            walk(graph, level, words, &entries, ef.max(1), scratch)
-        }
-        _ => walk(graph, level, words, above, ef.max(1), scratch),
-    })
-}
-
-/// Those of the vectors that exist at a level, closest first.
-fn known(graph: &Graph, words: &[AtomicU32], id: u32, level: u8, near: &[Near]) -> Vec<Candidate> {
-    let at_level = near.iter().filter(|&&(at, _)| at == level).map(|&(_, other)| other);
-    let exists = |&other: &u32| other != id && (other as usize) < graph.len() && graph.level(other) >= level;
-    let mut found: Vec<Candidate> =
-        at_level.filter(exists).map(|other| Candidate::new(graph.distance_to(words, other), other)).collect();
-    found.sort_unstable();
-    found.dedup();
-    found
-}
-
-/// The vectors that [`insert`] would find for the links of a new vector.
-pub fn look_around(graph: &Graph, words: &[AtomicU32], ef: usize, level: u8) -> Vec<Near> {
-    let (mut near, mut entries) = (Vec::new(), Vec::new());
-    for level in (0..=level.min(graph.top_level())).rev() {
-        entries = candidates(graph, words, &entries, ef, level);
-        near.extend(entries.iter().map(|candidate| (level, candidate.id())));
-    }
-    near
 }
 
 /// Removes all links of a vector at a level; returns its former neighbours.

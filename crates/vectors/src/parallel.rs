@@ -67,7 +67,7 @@ impl Adder<'_> {
         let level = if granted.is_ok() { wanted as u8 } else { 0 };
         let norm = graph.codec.encode(vector, graph.vectors.get(id));
         graph.init_records(id, norm, label, level);
-        link::insert(&mut Shared(graph), id, ef, level, &[]);
+        link::insert(&mut Shared(graph), id, ef, level, None);
         Ok(id)
     }
 

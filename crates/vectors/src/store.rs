@@ -14,8 +14,12 @@
 //! Invariants, on every level: links are mutual, name existing vectors of that level, no vector
 //! twice and not the vector itself. The entry is a vector of the highest level in use.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+use std::sync::Arc;
+use std::sync::atomic::{
+    AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release, fence,
+};
 
+use braid_base::alloc::size_class;
 use braid_base::relocation::Mover;
 
 use crate::blocks::Blocks;
@@ -40,6 +44,11 @@ pub struct Graph {
     pub(crate) upper_len: AtomicU32,
     /// The entry and, in the upper half, its level; `NONE` without vectors.
     pub(crate) entry: AtomicU64,
+    /// Threads that walk while vectors are added (`shared`).
+    pub(crate) guests: AtomicU32,
+    /// Owned by all graphs that may share blocks with this one. The last field: dropped after the
+    /// blocks.
+    sharers: Arc<()>,
 }
 
 fn pack(entry: u32, level: u8) -> u64 {
@@ -50,7 +59,8 @@ fn pack(entry: u32, level: u8) -> u64 {
 /// them.
 impl Clone for Graph {
     fn clone(&self) -> Graph {
-        self.with_blocks(self.vectors.cow(), self.nodes.cow(), self.uppers.cow())
+        let blocks = (self.vectors.cow(), self.nodes.cow(), self.uppers.cow());
+        self.with_blocks(blocks, Arc::clone(&self.sharers))
     }
 }
 
@@ -76,6 +86,8 @@ impl Graph {
             len: AtomicU32::new(0),
             upper_len: AtomicU32::new(0),
             entry: AtomicU64::new(pack(NONE, 0)),
+            guests: AtomicU32::new(0),
+            sharers: Arc::default(),
         }
     }
 
@@ -255,10 +267,19 @@ impl Graph {
 
     /// A copy that shares nothing.
     pub fn duplicate(&self) -> Graph {
-        self.with_blocks(self.vectors.duplicate(), self.nodes.duplicate(), self.uppers.duplicate())
+        let blocks = (self.vectors.duplicate(), self.nodes.duplicate(), self.uppers.duplicate());
+        self.with_blocks(blocks, Arc::default())
     }
 
-    fn with_blocks(&self, vectors: Blocks, nodes: Blocks, uppers: Blocks) -> Graph {
+    /// True if another graph, a snapshot's, may have some of the same blocks.
+    pub(crate) fn shares_blocks(&self) -> bool {
+        let is_shared = Arc::strong_count(&self.sharers) > 1;
+        // What a former sharer has read, it read before its share was released.
+        fence(Acquire);
+        is_shared
+    }
+
+    fn with_blocks(&self, (vectors, nodes, uppers): (Blocks, Blocks, Blocks), sharers: Arc<()>) -> Graph {
         Graph {
             shape: self.shape,
             codec: self.codec,
@@ -268,6 +289,8 @@ impl Graph {
             len: AtomicU32::new(self.len.load(Acquire)),
             upper_len: AtomicU32::new(self.upper_len.load(Acquire)),
             entry: AtomicU64::new(self.entry.load(Acquire)),
+            guests: AtomicU32::new(0),
+            sharers,
         }
     }
 
@@ -283,7 +306,8 @@ impl Graph {
 
     /// Bytes allocated, without this struct itself.
     pub fn memory_bytes(&self) -> usize {
-        self.vectors.memory_bytes() + self.nodes.memory_bytes() + self.uppers.memory_bytes()
+        let sharers = size_class(2 * size_of::<usize>());
+        self.vectors.memory_bytes() + self.nodes.memory_bytes() + self.uppers.memory_bytes() + sharers
     }
 
     /// Moves blocks to better places, from position `from` on (0 = the start), until all have been

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Graphs as a whole: what is found, after what.
 
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
+use parking_lot::Mutex;
 use proptest::prelude::*;
 
 use braid_base::relocation::Mover;
@@ -10,7 +11,7 @@ use braid_base::relocation::Mover;
 use crate::codec::Codec;
 use crate::kernels;
 use crate::link::check;
-use crate::{Error, Graph, Loader, Metric, Quantisation, Query, Shape};
+use crate::{Error, Graph, Loader, Metric, Quantisation, Query, Shape, SharedGraph};
 
 /// No limit of a search with a filter.
 const UNLIMITED: (usize, usize) = (usize::MAX, usize::MAX);
@@ -280,13 +281,19 @@ fn searches_end_with_their_budget() {
 #[test]
 fn what_was_found_before_links_as_a_walk_does() {
     let (mut data, mut random) = (Clusters::new(16, 20, 0.3, 25), fastrand::Rng::with_seed(26));
-    let mut walking = Graph::new(shape(Quantisation::I8, 16, 4)).unwrap();
+    let mut walking = Graph::new(shape(Quantisation::I8, 16, 8)).unwrap();
     let mut prepared = walking.clone();
     for label in 0..1500 {
         let (vector, level) = (data.any(), walking.level_from(random.u64(..)));
         walking.add(&vector, label, 50, level).unwrap();
         let near = prepared.look_around(&vector, 50, level).unwrap();
-        prepared.add_near(&vector, label, 50, level, &near).unwrap();
+        prepared.add_near(&vector, label, 50, level, Some(&near)).unwrap();
+        if label % 3 == 0 {
+            let (id, vector) = (random.u32(..walking.len() as u32), data.any());
+            let near = prepared.look_around(&vector, 50, level).unwrap();
+            walking.replace(id, &vector, 50, level).unwrap();
+            prepared.replace_near(id, &vector, 50, level, Some(&near)).unwrap();
+        }
     }
     assert!(saved(&walking) == saved(&prepared));
     // Vectors that have gone, other ones under their numbers, and others added since.
@@ -295,18 +302,144 @@ fn what_was_found_before_links_as_a_walk_does() {
         let mut near = prepared.look_around(&vector, 50, random.u8(0..=level + 1)).unwrap();
         for _ in 0..random.u8(..3) {
             prepared.remove(random.u32(..prepared.len() as u32));
+            near.note_removed();
         }
+        let len = prepared.len() as u32;
         for _ in 0..random.u8(..4) {
-            let other = add(&mut prepared, &data.any(), &mut random);
-            near.extend((0..=prepared.level(other)).map(|level| (level, other)));
+            add(&mut prepared, &data.any(), &mut random);
         }
-        prepared.add_near(&vector, label, 50, level, &near).unwrap();
+        near.note_added(len..prepared.len() as u32);
+        match random.u8(..8) {
+            0 => {
+                let id = random.u32(..prepared.len() as u32);
+                near.note_removed();
+                prepared.replace_near(id, &vector, 50, level, Some(&near)).unwrap();
+            }
+            _ => drop(prepared.add_near(&vector, label, 50, level, Some(&near)).unwrap()),
+        }
     }
     check(&prepared);
     assert_eq!(lost(&prepared), 0);
     let queries: Vec<_> = (0..200).map(|_| data.any()).collect();
     let (mean, least) = recall(&prepared, &queries, 10, 100);
     assert!(mean >= 0.98 && least >= 0.8, "{mean} {least}");
+}
+
+/// Vectors come and go under a lock, while threads look for places without it and snapshots are
+/// taken.
+#[test]
+fn guests_walk_while_vectors_are_added() {
+    const EACH: u64 = if cfg!(miri) { 20 } else { 1500 };
+    let mut graph = Graph::new(shape(Quantisation::I8, 16, 6)).unwrap();
+    let (mut data, mut random) = (Clusters::new(16, 20, 0.3, 41), fastrand::Rng::with_seed(42));
+    for _ in 0..100 {
+        add(&mut graph, &data.any(), &mut random);
+    }
+    let (shared, beside, done) =
+        (Mutex::new(SharedGraph::new(graph)), AtomicUsize::new(0), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        let adders: Vec<_> = (1..=3u64)
+            .map(|thread| {
+                let (shared, beside, mut data) = (&shared, &beside, Clusters::new(16, 20, 0.3, 41));
+                data.random = fastrand::Rng::with_seed(100 + thread);
+                scope.spawn(move || {
+                    let mut random = fastrand::Rng::with_seed(thread);
+                    for n in 0..EACH {
+                        let (vector, level) = (data.any(), (random.u64(..).trailing_zeros() / 2) as u8);
+                        let found = {
+                            let graph = shared.lock();
+                            graph.visit().map(|guest| (guest, graph.len() as u32))
+                        };
+                        let near =
+                            found.map(|(guest, len)| (guest.look_around(&vector, 60, level).unwrap(), len));
+                        let mut graph = shared.lock();
+                        let near = near.map(|(mut near, len)| {
+                            // Others may have removed one each, or more: it is only a hint.
+                            near.note_added(len.saturating_sub(8)..graph.len() as u32);
+                            near.note_removed();
+                            near
+                        });
+                        beside.fetch_add(usize::from(graph.guests.load(Relaxed) > 0), Relaxed);
+                        let id = graph.add_near(&vector, thread << 32 | n, 60, level, near.as_ref()).unwrap();
+                        assert_eq!((id as usize, graph.label(id)), (graph.len() - 1, thread << 32 | n));
+                        if n % 7 == 0 {
+                            let id = random.u32(..graph.len() as u32);
+                            match graph.label(id) {
+                                0 => drop(graph.own_mut().remove(id)),
+                                _ => graph.own_mut().replace(id, &data.any(), 60, level % 2).unwrap(),
+                            }
+                        }
+                    }
+                })
+            })
+            .collect();
+        let (shared, done) = (&shared, &done);
+        scope.spawn(move || {
+            while !done.load(Relaxed) {
+                let snapshot = shared.lock().cow();
+                let before = saved(&snapshot);
+                std::thread::sleep(std::time::Duration::from_millis(5));
+                check(&snapshot);
+                assert!(saved(&snapshot) == before);
+                drop(snapshot);
+                std::thread::sleep(std::time::Duration::from_millis(20));
+            }
+        });
+        let ends: Vec<_> = adders.into_iter().map(|adder| adder.join()).collect();
+        done.store(true, Relaxed);
+        ends.into_iter().for_each(|end| end.unwrap());
+    });
+    let graph = shared.into_inner();
+    assert!(beside.into_inner() > 0, "nothing was added beside a guest");
+    assert_eq!((graph.guests.load(Relaxed), graph.visit().is_some()), (0, true));
+    check(&graph);
+    let mut labels: Vec<u64> = (0..graph.len() as u32).map(|id| graph.label(id)).filter(|&l| l > 0).collect();
+    labels.sort_unstable();
+    let all: Vec<u64> = (1..=3u64).flat_map(|thread| (0..EACH).map(move |n| thread << 32 | n)).collect();
+    assert!(labels == all);
+    assert_eq!(lost(&graph), 0);
+    let queries: Vec<_> = (0..200).map(|_| data.any()).collect();
+    let (mean, least) = recall(&graph, &queries, 10, 100);
+    assert!(mean >= 0.98 && least >= 0.8, "{mean} {least}");
+}
+
+/// Additions in place do what others do; all other changes leave a guest the graph as it was.
+#[test]
+fn a_guest_sees_additions_only() {
+    let (mut data, mut random) = (Clusters::new(16, 5, 0.5, 43), fastrand::Rng::with_seed(44));
+    let mut alone = Graph::new(shape(Quantisation::I8, 16, 4)).unwrap();
+    for _ in 0..600 {
+        add(&mut alone, &data.any(), &mut random);
+    }
+    let mut shared = SharedGraph::new(alone.duplicate());
+    let mut in_place = 0;
+    for label in 0..200 {
+        let guest = shared.visit().expect("no snapshot");
+        let (vector, level) = (data.any(), alone.level_from(random.u64(..)));
+        alone.add(&vector, label, 50, level).unwrap();
+        let near = guest.look_around(&vector, 50, level).unwrap();
+        let (len, had_room) = (shared.len(), shared.has_room(level));
+        shared.add_near(&vector, label, 50, level, Some(&near)).unwrap();
+        assert_eq!(guest.len(), len + usize::from(had_room));
+        in_place += usize::from(had_room);
+        assert!(saved(&shared) == saved(&alone));
+    }
+    assert!(in_place > 50 && in_place < 200, "{in_place}");
+    let (guest, before) = (shared.visit().expect("no snapshot"), saved(&shared));
+    shared.own_mut().remove(7);
+    assert!(saved(&guest) == before && saved(&shared) != before);
+    check(&guest);
+    check(&shared);
+    // They share blocks: until the guest leaves, nobody else can come.
+    assert!(shared.visit().is_none());
+    drop(guest);
+    let snapshot = shared.visit().map(drop).map(|()| shared.cow()).expect("no snapshot");
+    assert!(shared.visit().is_none() && snapshot.visit().is_none());
+    let before = saved(&snapshot);
+    shared.add_near(&data.any(), 0, 50, 0, None).unwrap();
+    assert!(saved(&snapshot) == before && shared.visit().is_none());
+    drop(snapshot);
+    assert!(shared.visit().is_some());
 }
 
 /// The saved form as one text.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! State of blocking commands: the awaited keys, the request, and the waiters still to be served.
 
+use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
@@ -164,11 +165,14 @@ pub struct Precomputed {
     /// The value to store; `None` if it must be computed again.
     pub(crate) result: Option<Computed>,
     /// What else was found, for the command to judge.
-    pub(crate) findings: Vec<u64>,
+    pub(crate) findings: Option<Findings>,
     /// When the command first began to wait.
     pub(crate) began: Ticks,
     pub(crate) tries: u32,
 }
+
+/// What a search has found for a command; of a type that the command knows.
+pub type Findings = Box<dyn Any + Send>;
 
 /// The value to store, or the error why there is none.
 pub(crate) type Computed = Result<Object, CommandError>;
@@ -179,7 +183,7 @@ pub(crate) type Discard = Box<dyn FnOnce(Option<CowWatch>, Option<Computed>) + S
 impl Precomputed {
     /// An empty result for a command that began to wait at `began`.
     pub(crate) fn new(began: Ticks, tries: u32, watch: Option<CowWatch>, discard: Discard) -> Precomputed {
-        Precomputed { discard: Some(discard), watch, result: None, findings: Vec::new(), began, tries }
+        Precomputed { discard: Some(discard), watch, result: None, findings: None, began, tries }
     }
 }
 

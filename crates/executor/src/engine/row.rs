@@ -22,7 +22,8 @@ pub type Handler = fn(&mut Call) -> CommandResult;
 /// if it declares none.
 pub type Declared = fn(&Engine, &[&[u8]]) -> Option<Flags>;
 
-/// Executes a request without a lock and replies. False, with nothing done, if it needs the lock.
+/// Executes a request without a lock and replies. False if it needs the lock; then nothing is done,
+/// but what the body can find may be left for it (`ahead.rs`).
 pub type LockFree = fn(&mut Request<'_>, &KeyRef<'_>) -> bool;
 
 /// Implementation of a command.
@@ -32,7 +33,8 @@ pub struct Body {
     /// Reads the flags that a request declares, which are more exact than the command's; for
     /// scripts.
     pub declares: Option<Declared>,
-    /// Lock-free implementation, for read-only commands with one key. Tried first.
+    /// Lock-free implementation, for commands with one key. Tried first, for requests of clients
+    /// outside of transactions and scripts.
     pub lock_free: Option<LockFree>,
 }
 

@@ -28,6 +28,7 @@ const READS: Flags = Flags::READONLY.and(Flags::FAST);
 #[rustfmt::skip]
 pub const COMMANDS: &[Row] = &[
     row("vadd", add::vadd, Flags::WRITE.and(Flags::DENYOOM), CHANGE)
+        .lock_free(add::look_ahead)
         .docs("8.0.0", "Adds an element with a vector, or gives an existing one another vector.", "O(log(N)) where N is the number of elements in the vector set")
         .syntax("key:key#0 [REDUCE dim:integer] vector:(FP32 blob:string|VALUES values:{num:integer value:double...}) element:string [CAS] [quantization:(NOQUANT|Q8|BIN)] [EF build-exploration-factor:integer] [SETATTR attributes:string] [M numlinks:integer]"),
     row("vcard", read::vcard, READS, READ_ONE)

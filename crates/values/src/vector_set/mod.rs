@@ -3,6 +3,7 @@
 //!
 //! ```text
 //! value.rs     the set: a graph of vectors (crate `vectors`) and the names of its numbers
+//! place.rs     the search for the place of a new element
 //! filter/      expressions over the attributes of elements
 //! rdb.rs       its own form in dump files
 //! redis.rs     the form of Redis 8
@@ -10,6 +11,7 @@
 //! ```
 
 pub mod filter;
+pub mod place;
 mod rdb;
 mod redis;
 mod rewrite;

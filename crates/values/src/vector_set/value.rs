@@ -14,18 +14,16 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use braid_base::alloc::size_class;
 use braid_base::relocation::Mover;
-use braid_containers::cow::CowBox;
 use braid_containers::member_table::{Expiry, Member, Table};
-use braid_vectors::{Error, Graph, Hit, Near, Projection, Query, Shape};
+use braid_vectors::{Error, Graph, Hit, Projection, Query, Shape, SharedGraph};
+
+use super::place::{Found, State, Visit};
 
 /// Size from which on a snapshot shares the set, in bytes.
 const LARGE: usize = 64 * 1024;
 /// Position of the graph's first block for a defragmenter; the names' come before.
 const GRAPH: u64 = 1 << 48;
-/// After more changes a new element's place is looked for again.
-const CHANGES_MAX: u64 = 64;
 /// Before the text of an attribute.
 const HAS_ATTRIBUTE: u8 = 1;
 
@@ -35,7 +33,7 @@ static LAST: AtomicU64 = AtomicU64::new(0);
 /// A vector set.
 pub struct VectorSet {
     /// Shared as a whole at first, then by blocks: sharing takes no longer for a large graph.
-    graph: CowBox<Graph>,
+    graph: SharedGraph,
     names: Table<true>,
     /// Elements with an attribute.
     attributes: usize,
@@ -85,7 +83,7 @@ impl VectorSet {
 
     fn with_graph(graph: Graph, projection: Option<Arc<Projection>>, serial: u64) -> VectorSet {
         let uid = LAST.fetch_add(1, Relaxed) + 1;
-        let (graph, names) = (CowBox::new(graph), Table::new());
+        let (graph, names) = (SharedGraph::new(graph), Table::new());
         VectorSet { graph, names, attributes: 0, projection, uid, serial, removed: 0 }
     }
 
@@ -169,41 +167,33 @@ impl VectorSet {
         ef: usize,
         attribute: Option<&[u8]>,
     ) -> Result<bool, Error> {
-        self.put_near(name, vector, ef, attribute, &[])
+        self.put_near(name, vector, ef, attribute, None)
     }
 
-    /// What takes most of the time of [`VectorSet::put`] for a new element, on a shared copy:
-    /// finds elements near it.
+    /// What takes most of the time of [`VectorSet::put`], on a shared copy: finds elements near
+    /// the new one.
     ///
     /// # Errors
     /// If the vector's dimension is not the set's.
-    pub fn look_around(&self, vector: &[f32], ef: usize) -> Result<Vec<u64>, Error> {
-        let near = self.graph.look_around(vector, ef, self.next_level())?;
-        let head = [self.uid, self.serial + self.removed, self.len() as u64];
-        let near = near.into_iter().map(|(level, id)| u64::from(level) << 32 | u64::from(id));
-        Ok(head.into_iter().chain(near).collect())
+    pub fn look_around(&self, vector: &[f32], ef: usize) -> Result<Found, Error> {
+        Ok(Found::new(self.state(), self.graph.look_around(vector, ef, self.next_level())?))
     }
 
-    /// What [`VectorSet::look_around`] has found, with what has been added since; nothing if too
-    /// much has changed, or it is of another set.
-    fn near(&self, found: &[u64]) -> Vec<Near> {
-        let Some((&[uid, then, len], near)) = found.split_first_chunk() else { return Vec::new() };
-        let changes = (self.serial + self.removed).checked_sub(then);
-        if uid != self.uid || changes.is_none_or(|changes| changes > CHANGES_MAX) {
-            return Vec::new();
-        }
-        let near = near.iter().map(|&near| ((near >> 32) as u8, near as u32));
-        let added = (len as u32..self.len() as u32)
-            .flat_map(|id| (0..=self.graph.level(id)).map(move |level| (level, id)));
-        near.chain(added).collect()
+    /// Lets the calling thread look around without a lock, unless a snapshot shares the set.
+    pub fn visit(&self) -> Option<Visit> {
+        Some(Visit { guest: self.graph.visit()?, state: self.state(), level: self.next_level() })
+    }
+
+    fn state(&self) -> State {
+        State { uid: self.uid, serial: self.serial, removed: self.removed, len: self.len() as u32 }
     }
 
     fn next_level(&self) -> u8 {
         self.graph.level_from(random_of(self.serial + 1))
     }
 
-    /// [`VectorSet::put`] with what [`VectorSet::look_around`] has found, if that was called. The
-    /// same links result if nothing has changed since.
+    /// [`VectorSet::put`] with what a search for the element's place has found, if there was one.
+    /// The same links result if nothing has changed since.
     ///
     /// # Errors
     /// As [`VectorSet::put`].
@@ -213,19 +203,19 @@ impl VectorSet {
         vector: &[f32],
         ef: usize,
         attribute: Option<&[u8]>,
-        found: &[u64],
+        found: Option<Found>,
     ) -> Result<bool, Error> {
         let level = self.next_level();
+        let near = found.and_then(|found| found.until(self.state()));
         if let Some(id) = self.find(name) {
-            self.graph.replace(id, vector, ef, level)?;
+            self.graph.own_mut().replace_near(id, vector, ef, level, near.as_ref())?;
             self.serial += 1;
             if attribute.is_some() {
                 self.set_attribute(name, attribute);
             }
             return Ok(false);
         }
-        let near = self.near(found);
-        let id = self.graph.add_near(vector, self.names.hash_of(name), ef, level, &near)?;
+        let id = self.graph.add_near(vector, self.names.hash_of(name), ef, level, near.as_ref())?;
         self.serial += 1;
         self.names.set(name, &value_of(id, attribute), Expiry::Clear);
         self.attributes += usize::from(attribute.is_some());
@@ -250,7 +240,7 @@ impl VectorSet {
         let Some((Some(id), had_attribute)) = removed else { return false };
         self.attributes -= usize::from(had_attribute);
         self.removed += 1;
-        if let Some(last) = self.graph.remove(id) {
+        if let Some(last) = self.graph.own_mut().remove(id) {
             // Its table member still has the old number.
             let label = self.graph.label(id);
             let member = self.names.find(label, |member| number_of(member.value) == Some(last));
@@ -270,8 +260,7 @@ impl VectorSet {
     /// Bytes allocated, without this struct itself.
     pub fn memory_bytes(&self) -> usize {
         let projection = self.projection.as_ref().map_or(0, |projection| projection.memory_bytes());
-        let head = size_class(CowBox::<Graph>::bytes());
-        head + self.graph.memory_bytes() + self.names.memory_bytes() + projection
+        self.graph.memory_bytes() + self.names.memory_bytes() + projection
     }
 
     /// Number of blocks of memory, roughly.
@@ -286,10 +275,10 @@ impl VectorSet {
 
     /// A second owner of the same elements, sharing memory until either side changes them.
     pub fn cow(&self) -> VectorSet {
-        self.with(self.graph.clone(), self.names.cow(), self.uid)
+        self.with(self.graph.cow(), self.names.cow(), self.uid)
     }
 
-    fn with(&self, graph: CowBox<Graph>, names: Table<true>, uid: u64) -> VectorSet {
+    fn with(&self, graph: SharedGraph, names: Table<true>, uid: u64) -> VectorSet {
         let projection = self.projection.clone();
         VectorSet {
             graph,
@@ -312,8 +301,7 @@ impl VectorSet {
         {
             return Some(next);
         }
-        self.graph.relocate(mover);
-        let next = self.graph.own_mut()?.relocate(from_graph.unwrap_or(0), mover);
+        let next = self.graph.relocate(from_graph.unwrap_or(0), mover);
         next.map(|next| GRAPH + next)
     }
 }
@@ -321,7 +309,7 @@ impl VectorSet {
 impl Clone for VectorSet {
     fn clone(&self) -> VectorSet {
         let uid = LAST.fetch_add(1, Relaxed) + 1;
-        self.with(CowBox::new(self.graph.duplicate()), self.names.clone(), uid)
+        self.with(self.graph.duplicate(), self.names.clone(), uid)
     }
 }
 
