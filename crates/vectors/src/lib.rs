@@ -4,7 +4,7 @@
 //!
 //! ```text
 //! change     add, replace, remove
-//! search     searches, also with a filter
+//! search     searches; matching: with a filter
 //! store      the graph in memory
 //! beam       the walk of one level, and the descent to it
 //! near       the search for the place of a new vector
@@ -35,6 +35,7 @@ mod codec;
 mod kernels;
 mod link;
 mod locks;
+mod matching;
 mod near;
 mod parallel;
 mod plan;
@@ -48,6 +49,7 @@ mod store;
 mod tests;
 
 pub use codec::Codec;
+pub use matching::Matches;
 pub use near::Near;
 pub use parallel::Adder;
 pub use projection::Projection;

@@ -265,7 +265,7 @@ fn searches_end_with_their_budget() {
         let mut completed = false;
         for budget in [0, 100, 3000, 10_000, 30_000, 100_000, 1_000_000] {
             let mut asked = 0;
-            let found = graph.search_matching(&query, 10, 100, (usize::MAX, budget), &mut |id| {
+            let found = graph.search_matching(&query, 10, 100, (usize::MAX, budget), &mut |id: u32| {
                 asked += 1;
                 id.is_multiple_of(every)
             });

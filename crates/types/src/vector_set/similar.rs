@@ -118,9 +118,7 @@ fn search(set: &VectorSet, query: &Query, options: &Options, limit: usize) -> Op
                 if options.is_exact { usize::MAX } else { options.count.saturating_mul(EFFORT_DEFAULT) };
             let effort = options.effort.unwrap_or(usual);
             let budget = limit / vector_nanos(set);
-            graph.search_matching(query, count, ef, (effort, budget), &mut |id| {
-                set.attribute(id).is_some_and(|attribute| filter.matches(attribute))
-            })?
+            set.search_matching(query, count, ef, (effort, budget), filter)?
         }
         None if nanos(set, graph.search_effort(ef.max(count))) > limit => return None,
         None if options.is_exact => graph.scan(query, count),

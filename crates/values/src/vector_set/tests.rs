@@ -209,3 +209,51 @@ fn sets_of_redis_are_read_with_their_links() {
     assert!(set.projection().is_some_and(Projection::is_walsh));
     assert_eq!(set.graph().shape().quantisation, Quantisation::F32);
 }
+
+/// Whatever share of the elements a filter matches, the closest of them are found.
+#[test]
+fn filters_find_the_closest_that_match() {
+    const COUNT: usize = 6000;
+    let shape = Shape { links: 16, ..shape(Quantisation::I8, 8) };
+    let mut set = VectorSet::new(shape, None).expect("in range");
+    for n in 0..COUNT {
+        // A tenth has no attribute, another tenth none that is an object.
+        let attribute = match n % 10 {
+            3 => None,
+            7 => Some("text".to_owned()),
+            _ => Some(format!("{{\"name\":\"element {n}\",\"half\":{},\"n\":{n}}}", n % 2)),
+        };
+        let attribute = attribute.as_ref().map(String::as_bytes);
+        set.put(format!("e{n}").as_bytes(), &vector(n as u16, 8), 40, attribute).expect("its dimension");
+    }
+    type Rule = fn(usize) -> bool;
+    let cases: [(&str, Rule); 6] = [
+        (".half == 1", |n| n % 2 == 1),
+        (".n % 33 == 5", |n| n % 33 == 5),
+        (".n % 1000 == 8", |n| n % 1000 == 8),
+        (".n == 4242 or .name == 'element 11'", |n| n == 4242 || n == 11),
+        (".n < 20", |n| n < 20),
+        (".other == 1", |_| false),
+    ];
+    for (text, matches) in cases {
+        let filter = super::filter::Filter::compile(text.as_bytes()).expect("a filter");
+        let is_match = |n: usize| n % 10 != 3 && n % 10 != 7 && matches(n);
+        let (mut hits, mut all) = (0, 0);
+        for seed in 0..30 {
+            let query = set.graph().query(&vector(60_000 + seed, 8)).expect("its dimension");
+            let mut truth = set.graph().scan(&query, COUNT);
+            truth.retain(|hit| is_match(hit.id as usize));
+            truth.truncate(10);
+            let unlimited = (usize::MAX, usize::MAX);
+            let found = set.search_matching(&query, 10, 100, unlimited, &filter).expect("no limit");
+            assert!(found.len() == truth.len(), "{text}");
+            assert!(found.iter().all(|hit| is_match(hit.id as usize)), "{text}");
+            hits += truth.iter().filter(|hit| found.contains(hit)).count();
+            all += truth.len();
+            // No more answers than allowed.
+            let few = set.search_matching(&query, 10, 100, (30, usize::MAX), &filter).expect("no limit");
+            assert!(few.len() <= truth.len());
+        }
+        assert!(hits as f64 >= 0.95 * all as f64, "{text}: {hits} of {all}");
+    }
+}

@@ -16,8 +16,9 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use braid_base::relocation::Mover;
 use braid_containers::member_table::{Expiry, Member, Table};
-use braid_vectors::{Error, Graph, Hit, Projection, Query, Shape, SharedGraph};
+use braid_vectors::{Error, Graph, Hit, Matches, Projection, Query, Shape, SharedGraph};
 
+use super::filter::Filter;
 use super::place::{Found, State, Visit};
 
 /// Size from which on a snapshot shares the set, in bytes.
@@ -252,6 +253,22 @@ impl VectorSet {
         true
     }
 
+    /// The closest elements to a query among those that a filter matches; see
+    /// [`Graph::search_matching`].
+    pub fn search_matching(
+        &self,
+        query: &Query,
+        count: usize,
+        ef: usize,
+        limits: (usize, usize),
+        filter: &Filter,
+    ) -> Option<Vec<Hit>> {
+        if self.attributes == 0 {
+            return Some(Vec::new());
+        }
+        self.graph.search_matching(query, count, ef, limits, &mut Matching { set: self, filter })
+    }
+
     /// The closest elements to a query.
     pub fn search(&self, query: &Query, count: usize, ef: usize) -> Vec<Hit> {
         self.graph.search(query, count, ef)
@@ -303,6 +320,27 @@ impl VectorSet {
         }
         let next = self.graph.relocate(from_graph.unwrap_or(0), mover);
         next.map(|next| GRAPH + next)
+    }
+}
+
+/// The elements that a filter matches.
+struct Matching<'s> {
+    set: &'s VectorSet,
+    filter: &'s Filter,
+}
+
+impl Matches for Matching<'_> {
+    fn is_match(&mut self, id: u32) -> bool {
+        self.set.attribute(id).is_some_and(|attribute| self.filter.matches(attribute))
+    }
+
+    /// In the order of the table: an attribute need not be looked for then.
+    fn each_match(&mut self, _: u32, most: usize, see: &mut dyn FnMut(u32)) {
+        let with_attributes = self.set.names.iter().filter_map(|member| {
+            attribute_of(member.value).and_then(|attribute| Some((number_of(member.value)?, attribute)))
+        });
+        let matching = with_attributes.take(most).filter(|(_, attribute)| self.filter.matches(attribute));
+        matching.for_each(|(id, _)| see(id));
     }
 }
 

@@ -25,6 +25,7 @@ mod tests;
 use std::borrow::Cow;
 
 use attribute::Found;
+use smallvec::SmallVec;
 
 pub use compile::SyntaxError;
 
@@ -84,25 +85,26 @@ impl Filter {
 
     /// True if an element with this attribute matches.
     pub fn matches(&self, attribute: &[u8]) -> bool {
-        let mut found = vec![None; self.members.len()];
+        let mut found: SmallVec<[Option<Found<'_>>; 4]> = SmallVec::new();
+        found.resize(self.members.len(), None);
         if !self.members.is_empty() && !attribute::members(attribute, &self.members, &mut found) {
             return false;
         }
-        let mut stack: Vec<Value<'_>> = Vec::with_capacity(8);
+        let mut stack: SmallVec<[Cow<'_, Value<'_>>; 6]> = SmallVec::new();
         for step in &self.steps {
             let value = match step {
-                Step::Constant(value) => value.clone(),
+                Step::Constant(value) => Cow::Borrowed(value),
                 Step::Member(number) => match &found[*number] {
-                    Some(Found::Value(value)) => value.clone(),
+                    Some(Found::Value(value)) => Cow::Borrowed(value),
                     _ => return false,
                 },
                 Step::Apply(Operator::Not) => {
                     let Some(value) = stack.pop() else { return false };
-                    Value::truth(!value.is_true())
+                    Cow::Owned(Value::truth(!value.is_true()))
                 }
                 Step::Apply(operator) => {
                     let (Some(right), Some(left)) = (stack.pop(), stack.pop()) else { return false };
-                    apply(*operator, &left, &right)
+                    Cow::Owned(apply(*operator, &left, &right))
                 }
             };
             stack.push(value);
