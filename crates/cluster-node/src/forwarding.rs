@@ -16,11 +16,11 @@ use std::time::{Duration, Instant};
 
 use braid_base::clock::unix_ms;
 use braid_executor::engine::Engine;
-use braid_net::target::{Broken, Connection, Target};
+use braid_net::target::{Broken, Connection};
 use braid_resp::request;
 use peers::{Forwarding, Peer, PeerAddress};
 
-use crate::{forwarding, identity};
+use crate::{forwarding, identity, node_connection};
 
 /// Maximum bytes queued for one node; further messages are lost.
 const QUEUE_BYTES: usize = 32 << 20;
@@ -137,16 +137,10 @@ impl Peer {
     }
 
     fn connect(&self, engine: &Engine) -> Result<Connection, String> {
-        let (config, address) = (&engine.config, &self.address);
-        let target =
-            Target { host: address.host.clone(), port: address.port, credentials: None, tls: address.is_tls };
-        let patience = Duration::from_millis(u64::from(config.lease_time_ms()));
-        let options = braid_process::tls::connect_options(config, address.is_tls, patience)?;
-        let mut connection = Connection::open(&target, &options).map_err(|error| error.to_string())?;
+        let PeerAddress { host, port, is_tls } = &self.address;
+        let patience = Duration::from_millis(u64::from(engine.config.lease_time_ms()));
         let broken = |_| "the connection was lost".to_owned();
-        connection.set_timeout(patience).map_err(broken)?;
-        connection.log_in(&config.masteruser(), &config.masterauth()).map_err(broken)??;
-        Ok(connection)
+        node_connection::open(engine, (host, *port, *is_tls), patience, broken)
     }
 
     /// The next requests to send; `None` if the thread must end.

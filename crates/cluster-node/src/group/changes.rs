@@ -8,10 +8,11 @@ use braid_executor::cluster_map::ClusterMap;
 use braid_executor::engine::Engine;
 use braid_group::cluster::changes::{LocalIdentity, Operator};
 use braid_group::cluster::{Change, Map, Refusal};
-use braid_net::target::{Broken, Connection, Target};
+use braid_net::target::Broken;
 
 use super::Group;
 use crate::group::{self, author, own_node, transactions};
+use crate::node_connection;
 
 /// How often a change is recomputed because another one was committed first.
 const TRIES: usize = 16;
@@ -178,17 +179,13 @@ fn reply_of_node(
     port: u16,
     request: &[&[u8]],
 ) -> Result<Result<String, String>, String> {
-    let config = &engine.config;
-    let target = Target { host: host.to_owned(), port, credentials: None, tls: config.tls_cluster() };
-    let patience = Duration::from_millis(u64::from(config.lease_time_ms()));
-    let options = braid_process::tls::connect_options(config, target.tls, patience)?;
-    let mut connection = Connection::open(&target, &options).map_err(|error| error.to_string())?;
+    let patience = Duration::from_millis(u64::from(engine.config.lease_time_ms()));
     let broken = |broken: Broken| match broken.timed_out {
         true => format!("no answer within {} ms", patience.as_millis()),
         false => "the connection was closed".to_owned(),
     };
-    connection.set_timeout(patience).map_err(broken)?;
-    connection.log_in(&config.masteruser(), &config.masterauth()).map_err(broken)??;
+    let address = (host, port, engine.config.tls_cluster());
+    let mut connection = node_connection::open(engine, address, patience, broken)?;
     connection.request(request).and_then(|()| connection.flush()).map_err(broken)?;
     let mut line =
         || connection.line().map(|line| String::from_utf8_lossy(&line).into_owned()).map_err(broken);
