@@ -27,6 +27,7 @@ mod copies;
 mod definitions;
 mod disk_backlog;
 mod disk_writer;
+pub mod figures;
 mod files;
 mod gather;
 mod keys;

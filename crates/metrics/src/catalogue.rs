@@ -17,31 +17,32 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use braid_acl::log::Reason;
 use braid_acl::user::User;
+use braid_active_node::figures as active;
 use braid_active_node::report::{ActiveReport, PeerReport};
 use braid_base::clock::unix_ms;
 use braid_clients::attention::{APPEND_ONLY_FAILED, FEW_REPLICAS, WRITES_REFUSED};
 use braid_clients::{ClientRecord, client_flags};
 use braid_cluster_node::cluster_report::{self, ClusterReport};
-use braid_cluster_node::group;
 use braid_cluster_node::group::report::{GroupReport, SyncWritesReport};
-use braid_commands::scripting;
+use braid_cluster_node::group::{self, figures as group_figures};
+use braid_commands::scripting::{self, Figures as ScriptFigures};
+use braid_commands::server::memory_report::Basics;
 use braid_commands::server::system::{self, Whose};
-use braid_commands::server::{allocator, hot_keys};
-use braid_durable::background_save;
+use braid_commands::server::{figures, hot_keys};
 use braid_executor::Engine;
-use braid_executor::engine::access;
 use braid_keyspace::Counters;
-use braid_notify::SubscriptionKind;
-use braid_replica::report::{LinkReport, ReplicaReport, SendProgress};
+use braid_replica::figures as links;
+use braid_replica::report::{LinkReport, ReceiveProgress, ReplicaReport, SendProgress};
 use braid_replication::Stage;
-use braid_replication::link::Phase;
+use braid_search_node::figures as search;
 use braid_search_node::report::SearchReport;
 use braid_spec::Command;
+use braid_telemetry::MetricKind;
 use braid_telemetry::command_log::LogKind;
 use braid_telemetry::hot_keys::Report;
 use braid_telemetry::stats::{self, CommandTotals, ThreadStats};
 
-use crate::text::{MetricKind, Samples};
+use crate::text::Samples;
 
 /// A metric.
 pub struct Metric {
@@ -81,6 +82,30 @@ const fn gauges(
     samples: fn(&Scrape<'_>, &mut Samples<'_>),
 ) -> Metric {
     Metric { name, kind: MetricKind::Gauge, help, source: Source::Many(samples) }
+}
+
+/// The metric of a figure without labels; `$source`: where a scrape has it.
+macro_rules! one {
+    ($figure:path, $scrape:ident => $source:expr) => {
+        Metric {
+            name: $figure.metric,
+            kind: $figure.kind,
+            help: $figure.help,
+            source: Source::One(|$scrape| ($figure.read)($source).number().unwrap_or(f64::NAN)),
+        }
+    };
+}
+
+/// The metric of a figure with labels; `$each` adds the samples.
+macro_rules! many {
+    ($figure:path, $each:ident) => {
+        Metric {
+            name: $figure.metric,
+            kind: $figure.kind,
+            help: $figure.help,
+            source: Source::Many(|scrape, to| $each(scrape, to, |source| ($figure.read)(source).number())),
+        }
+    };
 }
 
 /// Maximum number of users with refusals shown; those with the most come first.
@@ -123,12 +148,9 @@ pub struct Scrape<'e> {
     active: Option<ActiveReport>,
     /// Commands that have been called.
     commands: Vec<(&'e Command, CommandTotals)>,
-    used: usize,
-    resident: usize,
-    allocator: allocator::Figures,
+    memory: Basics,
     cpu_seconds: f64,
-    scripts: (usize, usize),
-    script_bytes: usize,
+    scripts: ScriptFigures,
     hot_keys: Option<Report>,
     search: SearchReport,
 }
@@ -141,7 +163,6 @@ impl<'e> Scrape<'e> {
             .filter(|(_, totals)| totals.calls + totals.rejected + totals.failed > 0)
             .collect();
         let cpu = system::cpu_time(Whose::Process);
-        let scripts = scripting::figures(engine);
         Scrape {
             engine,
             now_ms: unix_ms(),
@@ -153,15 +174,9 @@ impl<'e> Scrape<'e> {
             cluster: cluster_report::cluster_report(engine),
             active: braid_active_node::report::active_report(engine),
             commands,
-            used: braid_base::alloc::used_bytes(),
-            resident: braid_process::memory::resident_bytes(),
-            allocator: allocator::figures(),
+            memory: Basics::take(engine),
             cpu_seconds: (cpu.user + cpu.system).as_secs_f64(),
-            scripts: (scripts.scripts, scripts.functions),
-            script_bytes: scripts.script_vm_bytes
-                + scripts.function_vm_bytes
-                + scripts.script_bytes
-                + scripts.function_bytes,
+            scripts: scripting::figures(engine),
             hot_keys: hot_keys::report(engine),
             search: braid_search_node::report::report(&engine.keyspace),
         }
@@ -180,11 +195,6 @@ impl<'e> Scrape<'e> {
     /// Number of clients with a flag.
     fn clients_with(&self, flag: u32) -> f64 {
         self.clients.iter().filter(|record| record.has(flag)).count() as f64
-    }
-
-    /// The maximum of an amount over all clients.
-    fn client_max(&self, amount: fn(&ClientRecord) -> usize) -> f64 {
-        self.clients.iter().map(|record| amount(record)).max().unwrap_or(0) as f64
     }
 
     /// 1 if a state of the engine's attention word is set.
@@ -211,17 +221,12 @@ fn yes(is: bool) -> f64 {
     f64::from(u8::from(is))
 }
 
-/// Seconds, or NaN for -1, which means that there is no value yet.
-fn seconds_or_none(seconds: i64) -> f64 {
-    if seconds < 0 { f64::NAN } else { seconds as f64 }
-}
-
 /// A share from 0 to 1; `whole` may be 0.
 fn share(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
 
-fn each_thread(scrape: &Scrape<'_>, samples: &mut Samples<'_>, value: fn(&ThreadStats) -> f64) {
+fn each_thread(scrape: &Scrape<'_>, samples: &mut Samples<'_>, value: impl Fn(&ThreadStats) -> Option<f64>) {
     for (number, thread) in scrape
         .engine
         .telemetry
@@ -230,7 +235,7 @@ fn each_thread(scrape: &Scrape<'_>, samples: &mut Samples<'_>, value: fn(&Thread
         .take(scrape.engine.clients.mailboxes.thread_count())
         .enumerate()
     {
-        samples.add(&[("thread", &number.to_string())], value(thread));
+        samples.add_known(&[("thread", &number.to_string())], value(thread));
     }
 }
 
@@ -244,46 +249,55 @@ fn each_database(scrape: &Scrape<'_>, samples: &mut Samples<'_>, value: fn((usiz
     }
 }
 
-fn each_command(scrape: &Scrape<'_>, samples: &mut Samples<'_>, value: fn(&CommandTotals) -> u64) {
+fn each_command(
+    scrape: &Scrape<'_>,
+    samples: &mut Samples<'_>,
+    value: impl Fn(&CommandTotals) -> Option<f64>,
+) {
     for (command, totals) in &scrape.commands {
-        samples.add(&[("command", &command.full_name)], value(totals) as f64);
+        samples.add_known(&[("command", &command.full_name)], value(totals));
     }
 }
 
 fn each_replica(
     scrape: &Scrape<'_>,
     samples: &mut Samples<'_>,
-    value: fn(&Scrape<'_>, &ReplicaReport) -> f64,
+    value: impl Fn(&ReplicaReport) -> Option<f64>,
 ) {
     for (name, report) in &scrape.replicas {
-        samples.add(&[("replica", name)], value(scrape, report));
+        samples.add_known(&[("replica", name)], value(report));
     }
 }
 
 /// A metric of full syncs to replicas, while there are any.
-fn each_full_sync(scrape: &Scrape<'_>, samples: &mut Samples<'_>, value: fn(&SendProgress) -> f64) {
-    for (name, report) in &scrape.replicas {
-        if let Some(sync) = &report.full_sync {
-            samples.add(&[("replica", name)], value(sync));
-        }
-    }
+fn each_full_sync(
+    scrape: &Scrape<'_>,
+    samples: &mut Samples<'_>,
+    value: impl Fn(&SendProgress) -> Option<f64>,
+) {
+    each_replica(scrape, samples, |report| value(report.full_sync.as_ref()?));
 }
 
 /// A metric of the link to the primary, if there is a link and the value is known.
-fn of_link(scrape: &Scrape<'_>, samples: &mut Samples<'_>, value: fn(&LinkReport) -> Option<f64>) {
-    if let Some((primary, report)) = &scrape.link
-        && let Some(value) = value(report)
-    {
-        samples.add(&[("primary", primary)], value);
+fn of_link(scrape: &Scrape<'_>, samples: &mut Samples<'_>, value: impl Fn(&LinkReport) -> Option<f64>) {
+    if let Some((primary, report)) = &scrape.link {
+        samples.add_known(&[("primary", primary)], value(report));
     }
+}
+
+/// A metric of the full sync from the primary, during one.
+fn of_link_sync(
+    scrape: &Scrape<'_>,
+    samples: &mut Samples<'_>,
+    value: impl Fn(&ReceiveProgress) -> Option<f64>,
+) {
+    of_link(scrape, samples, |link| value(link.full_sync.as_ref()?));
 }
 
 /// A metric of the group, if this server is in one and the value exists.
 fn of_group(scrape: &Scrape<'_>, samples: &mut Samples<'_>, value: impl FnOnce(&GroupReport) -> Option<f64>) {
-    if let Some(report) = &scrape.group
-        && let Some(value) = value(report)
-    {
-        samples.add(&[("group", &report.view.group), ("node", &report.view.id.node)], value);
+    if let Some(report) = &scrape.group {
+        samples.add_known(&[("group", &report.view.group), ("node", &report.view.id.node)], value(report));
     }
 }
 
@@ -291,9 +305,9 @@ fn of_group(scrape: &Scrape<'_>, samples: &mut Samples<'_>, value: impl FnOnce(&
 fn of_sync_writes(
     scrape: &Scrape<'_>,
     samples: &mut Samples<'_>,
-    value: impl FnOnce(&SyncWritesReport) -> u64,
+    value: impl FnOnce(&SyncWritesReport) -> Option<f64>,
 ) {
-    of_group(scrape, samples, |group| Some(value(group.sync_writes.as_ref()?) as f64));
+    of_group(scrape, samples, |group| value(group.sync_writes.as_ref()?));
 }
 
 /// A metric of the cluster, in cluster mode.
@@ -316,27 +330,17 @@ fn both_ways(scrape: &Scrape<'_>, samples: &mut Samples<'_>, value: fn(&ClusterR
 }
 
 /// A metric of active-active replication, if it is on.
-fn of_active(scrape: &Scrape<'_>, samples: &mut Samples<'_>, value: fn(&ActiveReport) -> u64) {
+fn of_active(scrape: &Scrape<'_>, samples: &mut Samples<'_>, value: impl Fn(&ActiveReport) -> Option<f64>) {
     if let Some(report) = &scrape.active {
-        samples.add(&[("region", &report.region.to_string())], value(report) as f64);
+        samples.add_known(&[("region", &report.region.to_string())], value(report));
     }
 }
 
 /// A metric of each peer, labelled with its region, which is empty until it is known.
-fn each_peer(scrape: &Scrape<'_>, samples: &mut Samples<'_>, value: fn(&PeerReport) -> f64) {
+fn each_peer(scrape: &Scrape<'_>, samples: &mut Samples<'_>, value: impl Fn(&PeerReport) -> Option<f64>) {
     for peer in scrape.active.iter().flat_map(|report| &report.peers) {
         let region = peer.region.map(|region| region.to_string()).unwrap_or_default();
-        samples.add(&[("peer", &peer.address()), ("peer_region", &region)], value(peer));
-    }
-}
-
-/// The lag of each peer that pulls from this server.
-fn each_behind(scrape: &Scrape<'_>, samples: &mut Samples<'_>, value: fn((u64, u64)) -> f64) {
-    for peer in scrape.active.iter().flat_map(|report| &report.peers) {
-        if let Some(behind) = peer.behind {
-            let region = peer.region.map(|region| region.to_string()).unwrap_or_default();
-            samples.add(&[("peer", &peer.address()), ("peer_region", &region)], value(behind));
-        }
+        samples.add_known(&[("peer", &peer.address()), ("peer_region", &region)], value(peer));
     }
 }
 
@@ -379,21 +383,8 @@ pub fn is_blocked(record: &ClientRecord) -> bool {
     record.has(client_flags::BLOCKED) && !record.has(client_flags::POSTPONED)
 }
 
-/// Logins, commands and names refused by the ACL, by reason.
-pub fn refusals(engine: &Engine) -> [(&'static str, u64); 6] {
-    let total = |counter: fn(&ThreadStats) -> u64| stats::total(&engine.telemetry.threads, counter);
-    [
-        ("auth", access::denied_logins(engine)),
-        ("command", total(|thread| thread.denied_commands.get())),
-        ("key", total(|thread| thread.denied_keys.get())),
-        ("channel", total(|thread| thread.denied_channels.get())),
-        ("database", total(|thread| thread.denied_databases.get())),
-        ("tls-cert", total(|thread| thread.denied_certificates.get())),
-    ]
-}
-
 fn refused_by_reason(scrape: &Scrape<'_>, samples: &mut Samples<'_>) {
-    for (reason, count) in refusals(scrape.engine) {
+    for (_, reason, count) in figures::refusals(scrape.engine) {
         samples.add(&[("reason", reason)], count as f64);
     }
 }
@@ -460,195 +451,166 @@ fn run_times(scrape: &Scrape<'_>, samples: &mut Samples<'_>) {
 
 /// All metrics, in display order.
 #[rustfmt::skip]
-pub const METRICS: &[Metric] = &[
+pub static METRICS: &[Metric] = &[
     // The server and its process.
     gauges("braid_info", "Version and mode of the server, in labels; always 1.", info),
-    gauge("braid_uptime_seconds", "Time since the server started.", |s| s.engine.process.uptime_seconds() as f64),
+    one!(figures::UPTIME, s => s.engine),
     gauge("braid_loading", "1 while the dataset is being loaded.", |s| yes(s.engine.config.is_loading())),
     gauge("braid_loading_progress_ratio", "Fraction of the file that has been loaded; 0 while nothing is being loaded.", |s| {
         let progress = &s.engine.persistence.progress;
         if progress.active.load(Relaxed) { share(progress.loaded_bytes.load(Relaxed), progress.total_bytes.load(Relaxed)) } else { 0.0 }
     }),
     counter("process_cpu_seconds_total", "Total user and system CPU time spent in seconds.", |s| s.cpu_seconds),
-    gauge("process_resident_memory_bytes", "Resident memory size in bytes.", |s| s.resident as f64),
+    gauge("process_resident_memory_bytes", "Resident memory size in bytes.", |s| s.memory.resident as f64),
     gauge("process_start_time_seconds", "Start time of the process since unix epoch in seconds.", |s| s.engine.process.started_at as f64),
     gauge("process_open_fds", "Number of open file descriptors.", |_| system::open_descriptors() as f64),
     gauge("process_max_fds", "Maximum number of open file descriptors.", |_| system::descriptors_max() as f64),
 
     // Clients.
     gauge("braid_clients", "Connected clients, replicas included.", |s| s.clients.len() as f64),
-    gauge("braid_clients_max", "Limit of connected clients (maxclients).", |s| s.engine.config.maxclients() as f64),
+    one!(figures::CLIENTS_MAX, s => s.engine),
     gauge("braid_clients_blocked", "Clients waiting in a blocking command.", |s| {
         s.clients.iter().filter(|record| is_blocked(record)).count() as f64
     }),
-    gauge("braid_clients_pubsub", "Clients subscribed to channels or patterns.", |s| s.clients_with(client_flags::PUBSUB)),
+    one!(figures::PUBSUB_CLIENTS, s => &s.clients[..]),
     gauge("braid_clients_monitor", "Clients in MONITOR.", |s| s.clients_with(client_flags::MONITOR)),
-    gauge("braid_clients_tracking", "Clients with client-side caching (CLIENT TRACKING).", |s| s.engine.trackers.clients() as f64),
+    one!(figures::TRACKING_CLIENTS, s => s.engine),
     gauge("braid_clients_memory_bytes", "Memory held for clients.", |s| {
         s.clients.iter().map(|record| record.total_bytes.load(Relaxed)).sum::<usize>() as f64
     }),
-    gauge("braid_clients_input_buffer_max_bytes", "Largest input buffer of a client.", |s| {
-        s.client_max(|record| record.query_bytes.load(Relaxed) + record.query_free.load(Relaxed))
-    }),
-    gauge("braid_clients_output_buffer_max_bytes", "Largest output buffer of a client.", |s| {
-        s.client_max(|record| record.reply_bytes.load(Relaxed))
-    }),
-    counter("braid_connections_total", "Connections accepted.", |s| s.engine.clients.registry.accepted.load(Relaxed) as f64),
-    counter("braid_connections_rejected_total", "Connections refused because of maxclients.", |s| s.engine.clients.registry.rejected.load(Relaxed) as f64),
-    counter("braid_clients_evicted_total", "Clients closed because of maxmemory-clients.", |s| s.total(|thread| thread.evicted_clients.get())),
-    counter("braid_output_limit_disconnections_total", "Clients closed because of client-output-buffer-limit.", |s| s.total(|thread| thread.output_limit_disconnections.get())),
-    counter("braid_query_limit_disconnections_total", "Clients closed because of client-query-buffer-limit.", |s| s.total(|thread| thread.query_limit_disconnections.get())),
+    one!(figures::INPUT_BUFFER_MAX, s => &s.clients[..]),
+    one!(figures::OUTPUT_BUFFER_MAX, s => &s.clients[..]),
+    one!(figures::CONNECTIONS, s => s.engine),
+    one!(figures::CONNECTIONS_REJECTED, s => s.engine),
+    one!(figures::CLIENTS_EVICTED, s => s.engine),
+    one!(figures::OUTPUT_LIMIT_DISCONNECTIONS, s => s.engine),
+    one!(figures::QUERY_LIMIT_DISCONNECTIONS, s => s.engine),
 
     // Memory.
-    gauge("braid_memory_used_bytes", "Memory allocated.", |s| s.used as f64),
-    gauge("braid_memory_peak_bytes", "Peak of allocated memory.", |s| s.engine.memory.peak_with(s.used) as f64),
-    gauge("braid_memory_resident_bytes", "Physical memory of the process.", |s| s.resident as f64),
-    gauge("braid_memory_max_bytes", "Memory limit (maxmemory); 0 without one.", |s| s.engine.config.maxmemory() as f64),
-    gauge("braid_memory_not_counted_bytes", "Memory not counted towards maxmemory: buffers of replicas and of the append-only file.", |s| s.engine.memory.uncounted_bytes.load(Relaxed) as f64),
+    one!(figures::MEMORY_USED, s => &s.memory),
+    one!(figures::MEMORY_PEAK, s => &s.memory),
+    one!(figures::MEMORY_RESIDENT, s => &s.memory),
+    one!(figures::MEMORY_MAX, s => s.engine),
+    one!(figures::MEMORY_NOT_COUNTED, s => s.engine),
     gauge("braid_memory_system_bytes", "Memory that the process may use: the machine's, or less in a container.", |s| {
         let container = s.engine.process.container_memory_bytes.unwrap_or(u64::MAX);
         braid_process::memory::machine_bytes().min(container) as f64
     }),
-    gauge("braid_memory_fragmentation_ratio", "Physical memory of the process divided by memory allocated.", |s| share(s.resident as u64, s.used as u64)),
-    gauge("braid_memory_allocator_active_bytes", "Memory in pages of the allocator that are in use.", |s| s.allocator.active as f64),
-    gauge("braid_memory_allocator_resident_bytes", "Physical memory held by the allocator.", |s| s.allocator.resident as f64),
-    gauge("braid_memory_allocator_fragmentation_ratio", "Pages of the allocator in use divided by memory allocated.", |s| share(s.allocator.active as u64, s.allocator.allocated as u64)),
-    gauge("braid_memory_scripts_bytes", "Memory used by scripts and functions.", |s| s.script_bytes as f64),
-    gauge("braid_memory_replication_buffers_bytes", "Memory used by the replication backlog and by changes not yet sent or written.", |s| s.engine.keyspace.journal.memory_bytes() as f64),
-    counter("braid_memory_over_limit_seconds_total", "Time spent above maxmemory.", |s| s.engine.memory.over_limit.times(s.now_ms).0 as f64 / 1e3),
-    gauge("braid_lazyfree_pending_objects", "Values waiting to be freed in the background.", |s| s.engine.keyspace.lazy_free.pending() as f64),
+    one!(figures::FRAGMENTATION, s => &s.memory),
+    one!(figures::ALLOCATOR_ACTIVE, s => &s.memory),
+    one!(figures::ALLOCATOR_RESIDENT, s => &s.memory),
+    one!(figures::ALLOCATOR_FRAGMENTATION, s => &s.memory),
+    gauge("braid_memory_scripts_bytes", "Memory used by scripts and functions.", |s| {
+        let scripts = &s.scripts;
+        (scripts.script_vm_bytes + scripts.function_vm_bytes + scripts.script_bytes + scripts.function_bytes) as f64
+    }),
+    one!(figures::JOURNAL, s => s.engine),
+    one!(figures::OVER_LIMIT, s => &s.engine.memory.over_limit.times(s.now_ms)),
+    one!(figures::LAZYFREE_PENDING, s => s.engine),
 
     // Keys.
     gauges("braid_keys", "Keys in a database.", |s, to| each_database(s, to, |counts| counts.0)),
     gauges("braid_keys_expiring", "Keys in a database that have an expiry.", |s, to| each_database(s, to, |counts| counts.1)),
-    counter("braid_keyspace_hits_total", "Key lookups that found the key.", |s| s.keys_total(|keys| keys.hits.get())),
-    counter("braid_keyspace_misses_total", "Key lookups that did not find the key.", |s| s.keys_total(|keys| keys.misses.get())),
-    counter("braid_keys_expired_total", "Keys removed because they expired.", |s| s.keys_total(|keys| keys.expired.get())),
-    counter("braid_members_expired_total", "Hash fields and members of collections removed because they expired.", |s| s.keys_total(|keys| keys.expired_members.get())),
-    counter("braid_keys_evicted_total", "Keys evicted because of maxmemory.", |s| s.keys_total(|keys| keys.evicted.get())),
+    one!(figures::HITS, s => s.engine),
+    one!(figures::MISSES, s => s.engine),
+    one!(figures::EXPIRED, s => s.engine),
+    one!(figures::EXPIRED_MEMBERS, s => s.engine),
+    one!(figures::EVICTED, s => s.engine),
     counter("braid_changes_total", "Changes to the dataset.", |s| s.keys_total(|keys| keys.dirty.get())),
-    gauge("braid_search_indexes", "Search indexes.", |s| s.search.indexes as f64),
-    gauge("braid_search_indexes_building", "Search indexes for which the keys that were there already are being looked at.", |s| s.search.building as f64),
-    gauge("braid_search_documents", "Documents in all search indexes.", |s| s.search.documents as f64),
-    gauge("braid_search_memory_bytes", "Memory of all search indexes.", |s| s.search.memory_bytes as f64),
-    gauge("braid_search_cursors", "Open cursors of FT.AGGREGATE.", |s| s.search.cursors as f64),
-    gauge("braid_search_failures", "Documents that could not be put into the search indexes that there are.", |s| s.search.failures as f64),
-    counter("braid_search_queries_total", "Queries of search indexes.", |s| s.search.queries as f64),
-    counter("braid_search_query_seconds_total", "Time from the beginning to the end of such queries.", |s| s.search.query_seconds),
-    counter("braid_search_queries_late_total", "Queries that ended because of search-timeout or TIMEOUT.", |s| s.search.late_queries as f64),
-    counter("braid_lock_waits_total", "Waits for a shard lock.", |s| s.keys_total(|keys| keys.contended.get())),
+    one!(search::INDEXES, s => &s.search),
+    one!(search::BUILDING, s => &s.search),
+    one!(search::DOCUMENTS, s => &s.search),
+    one!(search::MEMORY, s => &s.search),
+    one!(search::CURSORS, s => &s.search),
+    one!(search::FAILURES, s => &s.search),
+    one!(search::QUERIES, s => &s.search),
+    one!(search::QUERY_TIME, s => &s.search),
+    one!(search::QUERIES_LATE, s => &s.search),
+    one!(figures::LOCK_WAITS, s => s.engine),
 
     // Snapshots (RDB).
-    gauge("braid_rdb_last_save_timestamp_seconds", "Unix time of the last successful save; the start time before the first.", |s| s.engine.persistence.last_save_s.load(Relaxed) as f64),
-    gauge("braid_rdb_last_bgsave_success", "1 if the last background save succeeded, or none has run.", |s| yes(!s.engine.background_save.last_failed.load(Relaxed))),
-    gauge("braid_rdb_last_bgsave_duration_seconds", "Duration of the last background save; NaN before the first.", |s| seconds_or_none(s.engine.background_save.last_seconds.load(Relaxed))),
-    gauge("braid_rdb_changes_since_last_save", "Changes to the dataset since the last successful save.", |s| s.engine.keyspace.unsaved_changes() as f64),
-    gauge("braid_rdb_save_in_progress", "1 while a snapshot is being written to a file.", |s| yes(background_save::is_saving(s.engine))),
+    one!(figures::LAST_SAVE, s => s.engine),
+    one!(figures::LAST_BGSAVE_SUCCESS, s => s.engine),
+    one!(figures::LAST_BGSAVE_DURATION, s => s.engine),
+    one!(figures::UNSAVED_CHANGES, s => s.engine),
+    one!(figures::SAVE_IN_PROGRESS, s => s.engine),
     gauge("braid_rdb_save_progress_ratio", "Fraction of the keys that the current background save has written; 0 without one.", |s| {
         let save = &s.engine.background_save;
         if save.active.load(Relaxed) { share(save.progress.keys.load(Relaxed), save.keys.load(Relaxed)).min(1.0) } else { 0.0 }
     }),
-    counter("braid_rdb_saves_total", "Successful saves.", |s| s.engine.persistence.saves.load(Relaxed) as f64),
+    one!(figures::SAVES, s => s.engine),
 
     // The append-only file.
-    gauge("braid_aof_enabled", "1 if the append-only file is on.", |s| yes(s.engine.append_only.on.load(Relaxed))),
-    gauge("braid_aof_last_write_success", "0 while changes cannot be written to the append-only file.", |s| yes(s.engine.append_only.appender.failure().is_none())),
-    gauge("braid_aof_size_bytes", "Size of the append-only file; 0 while it is off.", |s| aof(s, |engine| engine.append_only.appender.size())),
-    gauge("braid_aof_base_size_bytes", "Size of the append-only file after the last rewrite, or at startup; 0 while it is off.", |s| aof(s, |engine| engine.append_only.base_size.load(Relaxed))),
-    gauge("braid_aof_buffer_bytes", "Changes not yet written to the append-only file.", |s| {
-        aof(s, |engine| engine.keyspace.journal.end().saturating_sub(engine.append_only.appender.written()))
-    }),
-    gauge("braid_aof_pending_fsyncs", "Calls of fsync that are waiting or in progress.", |s| aof(s, |engine| engine.append_only.appender.syncs_pending())),
-    counter("braid_aof_delayed_fsyncs_total", "Times that clients had to wait because the disk was behind.", |s| s.engine.append_only.delayed_syncs.load(Relaxed) as f64),
-    gauge("braid_aof_rewrite_in_progress", "1 while the append-only file is being rewritten.", |s| yes(s.engine.append_only.rewriting.load(Relaxed))),
-    gauge("braid_aof_rewrite_scheduled", "1 if a rewrite is scheduled.", |s| yes(s.engine.append_only.scheduled.load(Relaxed))),
-    gauge("braid_aof_last_rewrite_success", "1 if the last rewrite succeeded, or none has run.", |s| yes(!s.engine.append_only.last_failed.load(Relaxed))),
-    gauge("braid_aof_last_rewrite_duration_seconds", "Duration of the last rewrite; NaN before the first.", |s| seconds_or_none(s.engine.append_only.last_seconds.load(Relaxed))),
-    gauge("braid_aof_rewrite_consecutive_failures", "Rewrites that failed since the last success.", |s| s.engine.append_only.failures.load(Relaxed) as f64),
-    counter("braid_aof_rewrites_total", "Rewrites begun.", |s| s.engine.append_only.rewrites.load(Relaxed) as f64),
+    one!(figures::AOF_ENABLED, s => s.engine),
+    one!(figures::AOF_LAST_WRITE_SUCCESS, s => s.engine),
+    one!(figures::AOF_SIZE, s => s.engine),
+    one!(figures::AOF_BASE_SIZE, s => s.engine),
+    one!(figures::AOF_BUFFER, s => s.engine),
+    one!(figures::AOF_PENDING_FSYNCS, s => s.engine),
+    one!(figures::AOF_DELAYED_FSYNCS, s => s.engine),
+    one!(figures::AOF_REWRITE_IN_PROGRESS, s => &s.engine.append_only.rewrite_status()),
+    one!(figures::AOF_REWRITE_SCHEDULED, s => &s.engine.append_only.rewrite_status()),
+    one!(figures::AOF_LAST_REWRITE_SUCCESS, s => s.engine),
+    one!(figures::AOF_LAST_REWRITE_DURATION, s => s.engine),
+    one!(figures::AOF_REWRITE_FAILURES, s => s.engine),
+    one!(figures::AOF_REWRITES, s => s.engine),
     gauges("braid_writes_refused", "1 while writes are refused because a save failed, the append-only file cannot be written, or too few replicas keep up.", refused_writes),
 
     // Replication.
     gauge("braid_replicas", "Replicas connected.", |s| s.replicas.len() as f64),
     gauge("braid_replicas_online", "Replicas that have completed their full sync and receive changes.", |s| s.replicas.iter().filter(|(_, report)| report.replica.stage() == Stage::Online).count() as f64),
-    gauge("braid_replicas_good", "Replicas that are online and within min-replicas-max-lag.", |s| s.engine.replication.good.load(Relaxed) as f64),
+    one!(figures::GOOD_REPLICAS, s => s.engine),
     gauge("braid_replicas_min", "Replicas required for writes (min-replicas-to-write).", |s| s.engine.config.min_replicas_to_write() as f64),
     gauge("braid_replication_offset_bytes", "Offset of the end of the replication stream.", |s| s.engine.replication.history().offset(s.engine.keyspace.journal.end()) as f64),
-    gauge("braid_replication_backlog_bytes", "Bytes of the replication stream kept for replicas that reconnect.", |s| s.engine.keyspace.journal.backlog().map_or(0, |kept| kept.len) as f64),
-    gauge("braid_replication_backlog_max_bytes", "Maximum size of the replication backlog (repl-backlog-size).", |s| s.engine.config.repl_backlog_size() as f64),
-    counter("braid_replication_sent_bytes_total", "Bytes sent to replicas.", |s| s.engine.replication.sent_bytes.load(Relaxed) as f64),
-    counter("braid_replication_full_syncs_total", "Full syncs started for replicas.", |s| s.engine.replication.full.load(Relaxed) as f64),
-    counter("braid_replication_partial_syncs_total", "Replicas that resumed from the backlog.", |s| s.engine.replication.partial.load(Relaxed) as f64),
-    counter("braid_replication_partial_syncs_refused_total", "Replicas that could not resume from the backlog.", |s| s.engine.replication.partial_refused.load(Relaxed) as f64),
+    one!(figures::BACKLOG, s => s.engine),
+    one!(figures::BACKLOG_MAX, s => s.engine),
+    one!(figures::REPLICATION_SENT, s => s.engine),
+    one!(figures::FULL_SYNCS, s => s.engine),
+    one!(figures::PARTIAL_SYNCS, s => s.engine),
+    one!(figures::PARTIAL_SYNCS_REFUSED, s => s.engine),
     gauges("braid_replica_online", "1 if the replica has completed its full sync and receives changes.", |s, to| {
-        each_replica(s, to, |_, report| yes(report.replica.stage() == Stage::Online));
+        each_replica(s, to, |report| Some(yes(report.replica.stage() == Stage::Online)));
     }),
-    gauges("braid_replica_offset_bytes", "Offset up to which the replica has acknowledged the stream.", |s, to| {
-        each_replica(s, to, |_, report| report.offset as f64);
-    }),
-    gauges("braid_replica_lag_bytes", "Bytes of the stream that the replica has not acknowledged.", |s, to| {
-        each_replica(s, to, |_, report| report.lag_bytes as f64);
-    }),
+    many!(links::REPLICA_OFFSET, each_replica),
+    many!(links::REPLICA_LAG, each_replica),
     gauges("braid_replica_lag_seconds", "Time since the last message from the replica.", |s, to| {
-        each_replica(s, to, |s, report| seconds((s.now_ms - report.replica.heard_ms()).max(0)));
+        each_replica(s, to, |report| Some(seconds((s.now_ms - report.replica.heard_ms()).max(0))));
     }),
-    gauges("braid_replica_delay_seconds", "Age of the oldest change that the replica has not acknowledged; replicas acknowledge once a second.", |s, to| {
-        each_replica(s, to, |_, report| seconds(report.lag_ms));
-    }),
+    many!(links::REPLICA_DELAY, each_replica),
     gauges("braid_replica_sync_ratio", "Fraction of the replica's full sync that is done, during a full sync.", |s, to| {
-        each_full_sync(s, to, |sync| sync.done);
+        each_full_sync(s, to, |sync| Some(sync.done));
     }),
-    gauges("braid_replica_sync_sent_bytes", "Bytes of the full sync sent to the replica, during a full sync.", |s, to| {
-        each_full_sync(s, to, |sync| sync.sent_bytes as f64);
-    }),
+    many!(links::SYNC_SENT, each_full_sync),
     gauge("braid_is_replica", "1 if the server is a replica.", |s| yes(s.link.is_some())),
-    gauges("braid_primary_link_up", "1 if the server receives changes from its primary.", |s, to| {
-        of_link(s, to, |link| Some(yes(link.phase == Phase::Connected)));
-    }),
-    gauges("braid_primary_link_down_seconds", "Time since the link to the primary was lost; only while it is down after having been up.", |s, to| {
-        of_link(s, to, |link| link.down_ms.map(seconds));
-    }),
-    gauges("braid_primary_last_io_seconds", "Time since the last message from the primary, while the link is up.", |s, to| {
-        of_link(s, to, |link| link.last_io_ms.map(seconds));
-    }),
-    gauges("braid_primary_unapplied_bytes", "Bytes of the stream received but not yet applied.", |s, to| {
-        of_link(s, to, |link| Some(link.unapplied_bytes as f64));
-    }),
-    gauges("braid_primary_sync_in_progress", "1 while a full sync is received or loaded.", |s, to| {
-        of_link(s, to, |link| Some(yes(link.full_sync.is_some())));
-    }),
-    gauges("braid_primary_sync_read_bytes", "Bytes of the full sync received so far, during a full sync.", |s, to| {
-        of_link(s, to, |link| link.full_sync.map(|sync| sync.read_bytes as f64));
-    }),
-    gauges("braid_primary_sync_total_bytes", "Length of the full sync, while one of known length is received.", |s, to| {
-        of_link(s, to, |link| link.full_sync?.total_bytes.map(|total| total as f64));
-    }),
-    counter("braid_replication_received_bytes_total", "Bytes received from primaries.", |s| s.engine.replication.link.received_bytes.load(Relaxed) as f64),
+    many!(links::LINK_UP, of_link),
+    many!(links::DOWN, of_link),
+    many!(links::LAST_IO, of_link),
+    many!(links::UNAPPLIED, of_link),
+    many!(links::SYNC_IN_PROGRESS, of_link),
+    many!(links::SYNC_READ, of_link_sync),
+    many!(links::SYNC_TOTAL, of_link_sync),
+    one!(figures::REPLICATION_RECEIVED, s => s.engine),
 
     // The group, if this server is in one.
-    gauges("braid_group_epoch", "Epoch of the group; it grows with each change of the primary.", |s, to| of_group(s, to, |group| Some(group.view.epoch as f64))),
+    many!(group_figures::EPOCH, of_group),
     gauges("braid_group_primary", "1 if this server is the primary of its group.", |s, to| of_group(s, to, |group| Some(yes(group.view.is_primary)))),
-    gauges("braid_group_serving", "1 if this server is the primary of its group and may serve.", |s, to| of_group(s, to, |group| Some(yes(group.is_serving)))),
+    many!(group_figures::SERVING, of_group),
     gauges("braid_group_members", "Members of the group whose lease is alive, this server included.", |s, to| {
         of_group(s, to, |group| Some(group.members.iter().filter(|member| member.is_up()).count() as f64));
     }),
     gauges("braid_group_in_sync_members", "Members of the in-sync set, the primary among them.", |s, to| of_group(s, to, |group| Some(group.view.in_sync.len() as f64))),
-    gauges("braid_group_lease_seconds", "Time for which the lease of this server is certain to be alive; 0 without one.", |s, to| of_group(s, to, |group| Some(seconds(group.lease_ms)))),
-    gauges("braid_group_etcd_up", "0 while etcd is unavailable.", |s, to| of_group(s, to, |group| Some(yes(group.view.etcd_error.is_empty())))),
-    gauges("braid_group_etcd_last_answer_seconds", "Time since the last reply from etcd; absent before the first.", |s, to| of_group(s, to, |group| group.etcd_silent_ms.map(seconds))),
-    counters("braid_group_primary_changes_total", "Changes of the primary seen by this server.", |s, to| of_group(s, to, |group| Some(group.view.changes as f64))),
-    counters("braid_group_fenced_refusals_total", "Commands refused because this server could not prove that it was the primary (MASTERDOWN).", |s, to| {
-        of_group(s, to, |group| Some(group.fenced_refusals as f64));
-    }),
+    many!(group_figures::LEASE, of_group),
+    many!(group_figures::ETCD_UP, of_group),
+    many!(group_figures::ETCD_LAST_ANSWER, of_group),
+    many!(group_figures::PRIMARY_CHANGES, of_group),
+    many!(group_figures::FENCED_REFUSALS, of_group),
     gauges("braid_sync_writes_replicas_min", "In-sync replicas required for synchronous writes (min-sync-replicas).", |s, to| {
-        of_sync_writes(s, to, |_| u64::from(s.engine.config.min_sync_replicas()));
+        of_sync_writes(s, to, |_| Some(s.engine.config.min_sync_replicas().into()));
     }),
-    gauges("braid_sync_writes_waiting", "Clients whose replies wait for the in-sync set.", |s, to| of_sync_writes(s, to, |counts| counts.waiting)),
-    counters("braid_sync_writes_acknowledged_total", "Waits for the in-sync set that ended with its acknowledgement; replies sent together count as one wait.", |s, to| {
-        of_sync_writes(s, to, |counts| counts.acknowledged);
-    }),
-    counters("braid_sync_writes_uncertain_total", "Replies replaced by UNCERTAIN, or cut off.", |s, to| of_sync_writes(s, to, |counts| counts.uncertain)),
-    counters("braid_sync_writes_refused_total", "Writes refused because too few replicas were in sync (NOREPLICAS).", |s, to| of_sync_writes(s, to, |counts| counts.refused)),
+    many!(group_figures::WAITING, of_sync_writes),
+    many!(group_figures::ACKNOWLEDGED, of_sync_writes),
+    many!(group_figures::UNCERTAIN, of_sync_writes),
+    many!(group_figures::REFUSED, of_sync_writes),
 
     // The cluster, in cluster mode.
     gauges("braid_cluster_state_ok", "1 if the cluster serves requests, as this node sees it (cluster_state).", |s, to| of_cluster(s, to, |cluster| yes(cluster.is_ok))),
@@ -664,65 +626,53 @@ pub const METRICS: &[Metric] = &[
     }),
 
     // Active-active replication, if it is on.
-    gauges("braid_active_peer_up", "1 while the link that receives from a peer is up.", |s, to| each_peer(s, to, |peer| yes(peer.is_up))),
-    gauges("braid_active_peer_lag_seconds", "Time that the last unit from a peer took from its region to this server.", |s, to| {
-        each_peer(s, to, |peer| peer.lag_ms as f64 / 1e3);
-    }),
-    gauges("braid_active_peer_behind_seconds", "Age of the oldest unit that a peer has not yet received from this server.", |s, to| {
-        each_behind(s, to, |(ms, _)| ms as f64 / 1e3);
-    }),
-    gauges("braid_active_peer_behind_bytes", "Bytes of units that a peer has not yet received from this server.", |s, to| {
-        each_behind(s, to, |(_, bytes)| bytes as f64);
-    }),
-    counters("braid_active_peer_received_units_total", "Units received from a peer.", |s, to| each_peer(s, to, |peer| peer.units as f64)),
-    counters("braid_active_peer_received_bytes_total", "Bytes of units and copies received from a peer.", |s, to| each_peer(s, to, |peer| peer.bytes as f64)),
-    counters("braid_active_own_units_total", "Units created by this server's own clients.", |s, to| of_active(s, to, |report| report.own)),
-    counters("braid_active_merged_units_total", "Units of other regions merged by this server.", |s, to| of_active(s, to, |report| report.merged)),
-    counters("braid_active_known_units_total", "Received units that were already known.", |s, to| of_active(s, to, |report| report.known)),
-    counters("braid_active_sent_units_total", "Units sent to peers.", |s, to| of_active(s, to, |report| report.sent)),
-    counters("braid_active_sent_bytes_total", "Bytes of the units sent to peers.", |s, to| of_active(s, to, |report| report.sent_bytes)),
-    counters("braid_active_copies_sent_total", "Full copies made for peers.", |s, to| of_active(s, to, |report| report.copies_sent)),
-    counters("braid_active_copies_merged_total", "Full copies of peers that were merged.", |s, to| of_active(s, to, |report| report.copies_merged)),
-    counters("braid_active_type_conflicts_total", "Keys that got different types on different servers; one value is hidden.", |s, to| of_active(s, to, |report| report.type_conflicts)),
+    many!(active::PEER_UP, each_peer),
+    many!(active::PEER_LAG, each_peer),
+    many!(active::PEER_BEHIND, each_peer),
+    many!(active::PEER_BEHIND_BYTES, each_peer),
+    many!(active::PEER_UNITS, each_peer),
+    many!(active::PEER_BYTES, each_peer),
+    many!(active::OWN, of_active),
+    many!(active::MERGED, of_active),
+    many!(active::KNOWN, of_active),
+    many!(active::SENT, of_active),
+    many!(active::SENT_BYTES, of_active),
+    many!(active::COPIES_SENT, of_active),
+    many!(active::COPIES_MERGED, of_active),
+    many!(active::TYPE_CONFLICTS, of_active),
     counters("braid_active_conflicts_total", "Values that lost to another region's concurrent write, by type.", |s, to| {
         for (region, kind, count) in s.active.iter().flat_map(|report| report.conflicts.iter().map(|(kind, count)| (report.region, kind, count))) {
             to.add(&[("region", &region.to_string()), ("type", kind)], *count as f64);
         }
     }),
-    counters("braid_active_throttled_total", "Times that writes had to wait for lagging peers.", |s, to| of_active(s, to, |report| report.throttled)),
-    gauges("braid_active_evicted_keys", "Keys with parts that were evicted here and not written since.", |s, to| of_active(s, to, |report| report.evicted)),
-    gauges("braid_active_shared_strings", "Short strings that are in memory once, although active-active replication keeps them too.", |s, to| of_active(s, to, |report| report.shared)),
-    gauges("braid_active_tombstone_keys", "Keys with tombstones that can be removed once all regions have acknowledged them.", |s, to| of_active(s, to, |report| report.tombstones)),
-    gauges("braid_active_backlog_bytes", "Units in memory kept for peers that lack them.", |s, to| of_active(s, to, |report| report.backlog_bytes as u64)),
-    gauges("braid_active_backlog_disk_bytes", "Units in logs on disk kept for peers that lack them.", |s, to| of_active(s, to, |report| report.backlog_disk_bytes)),
-    gauges("braid_active_log_bytes", "Size of the log of units.", |s, to| of_active(s, to, |report| report.log_bytes)),
-    gauges("braid_active_log_unwritten_bytes", "Units that wait to be written to the log.", |s, to| of_active(s, to, |report| report.log_unwritten_bytes)),
+    many!(active::THROTTLED, of_active),
+    many!(active::EVICTED, of_active),
+    many!(active::SHARED, of_active),
+    many!(active::TOMBSTONES, of_active),
+    many!(active::BACKLOG, of_active),
+    many!(active::BACKLOG_ON_DISK, of_active),
+    many!(active::LOG, of_active),
+    many!(active::LOG_UNWRITTEN, of_active),
     gauges("braid_active_files_ok", "0 while the files of active-active replication cannot be written; nothing is sent then.", |s, to| {
-        of_active(s, to, |report| u64::from(report.files_ok));
+        of_active(s, to, |report| Some(yes(report.files_ok)));
     }),
-    gauges("braid_active_refused_by_servers", "Other servers that refuse this server's changes or its number; active_trouble of INFO says why.", |s, to| {
-        of_active(s, to, |report| report.refused_by as u64);
-    }),
-    gauges("braid_active_clock_ahead_seconds", "How far this server's changes are stamped ahead of its own clock; more than active-clock-ahead-max, and peers refuse them.", |s, to| {
-        for report in s.active.iter() {
-            to.add(&[("region", &report.region.to_string())], report.clock_ahead_ms as f64 / 1e3);
-        }
-    }),
+    many!(active::REFUSED_BY, of_active),
+    many!(active::CLOCK_AHEAD, of_active),
 
     // Traffic and errors.
-    counter("braid_commands_total", "Commands executed.", |s| s.total(|thread| thread.executed.get())),
+    one!(figures::COMMANDS, s => s.engine),
     counter("braid_net_received_bytes_total", "Bytes received from clients.", |s| s.total(|thread| thread.net_in.get())),
     counter("braid_net_sent_bytes_total", "Bytes sent to clients.", |s| s.total(|thread| thread.net_out.get())),
-    counter("braid_error_replies_total", "Error replies sent.", |s| s.total(|thread| thread.error_replies.get())),
+    one!(figures::ERROR_REPLIES, s => s.engine),
     counters("braid_errors_total", "Error replies by error code (at most 128 codes per thread).", errors_by_code),
     counters("braid_access_denied_total", "Logins, commands, keys and channels refused by the ACL.", refused_by_reason),
     counters("braid_user_access_denied_total", "ACL refusals by user: at most 100 users, those with the most refusals. Logins with unknown names are not included.", refused_by_user),
-    gauge("braid_pubsub_channels", "Channels with subscribers.", |s| s.engine.hub.name_count(SubscriptionKind::Channel) as f64),
-    gauge("braid_pubsub_patterns", "Patterns with subscribers.", |s| s.engine.hub.name_count(SubscriptionKind::Pattern) as f64),
-    gauge("braid_pubsub_shard_channels", "Shard channels with subscribers.", |s| s.engine.hub.name_count(SubscriptionKind::ShardChannel) as f64),
-    gauge("braid_tracking_keys", "Keys read by clients with client-side caching.", |s| s.engine.trackers.keys() as f64),
-    gauge("braid_scripts_cached", "Scripts in the script cache.", |s| s.scripts.0 as f64),
-    gauge("braid_functions", "Functions loaded.", |s| s.scripts.1 as f64),
+    one!(figures::CHANNELS, s => s.engine),
+    one!(figures::PATTERNS, s => s.engine),
+    one!(figures::SHARD_CHANNELS, s => s.engine),
+    one!(figures::TRACKING_KEYS, s => s.engine),
+    one!(figures::SCRIPTS, s => &s.scripts),
+    one!(figures::FUNCTIONS, s => &s.scripts),
     gauges("braid_commandlog_entries", "Entries of the slow log and of the logs of large requests and replies.", |s, to| {
         each_log(s, to, |engine, log| engine.telemetry.logs.of(log).len() as f64);
     }),
@@ -731,26 +681,26 @@ pub const METRICS: &[Metric] = &[
     }),
 
     // Threads.
-    gauges("braid_thread_clients", "Clients of a thread.", |s, to| each_thread(s, to, |thread| thread.clients.get() as f64)),
-    counters("braid_thread_commands_total", "Commands executed by a thread.", |s, to| each_thread(s, to, |thread| thread.executed.get() as f64)),
+    gauges("braid_thread_clients", "Clients of a thread.", |s, to| each_thread(s, to, |thread| Some(thread.clients.get() as f64))),
+    many!(figures::THREAD_COMMANDS, each_thread),
     counters("braid_thread_busy_seconds_total", "Time that a thread's event loop was busy, excluding waits.", |s, to| {
-        each_thread(s, to, |thread| thread.cycle_nanos.get() as f64 / 1e9);
+        each_thread(s, to, |thread| Some(thread.cycle_nanos.get() as f64 / 1e9));
     }),
     counters("braid_thread_cpu_seconds_total", "Processor time of a thread.", |s, to| {
         each_thread(s, to, |thread| {
             let time = system::thread_time(thread.task.load(Relaxed)).unwrap_or_default();
-            (time.user + time.system).as_secs_f64()
+            Some((time.user + time.system).as_secs_f64())
         });
     }),
-    counters("braid_thread_reads_total", "Reads from sockets by a thread.", |s, to| each_thread(s, to, |thread| thread.reads.get() as f64)),
-    counters("braid_thread_writes_total", "Writes to sockets by a thread.", |s, to| each_thread(s, to, |thread| thread.writes.get() as f64)),
-    counters("braid_thread_received_bytes_total", "Bytes received by a thread.", |s, to| each_thread(s, to, |thread| thread.net_in.get() as f64)),
-    counters("braid_thread_sent_bytes_total", "Bytes sent by a thread.", |s, to| each_thread(s, to, |thread| thread.net_out.get() as f64)),
+    many!(figures::THREAD_READS, each_thread),
+    many!(figures::THREAD_WRITES, each_thread),
+    many!(figures::THREAD_RECEIVED, each_thread),
+    many!(figures::THREAD_SENT, each_thread),
 
     // Commands.
-    counters("braid_command_calls_total", "Calls of a command.", |s, to| each_command(s, to, |totals| totals.calls)),
-    counters("braid_command_rejected_total", "Calls of a command rejected before execution.", |s, to| each_command(s, to, |totals| totals.rejected)),
-    counters("braid_command_failed_total", "Calls of a command that failed during execution.", |s, to| each_command(s, to, |totals| totals.failed)),
+    many!(figures::CALLS, each_command),
+    many!(figures::REJECTED_CALLS, each_command),
+    many!(figures::FAILED_CALLS, each_command),
     Metric { name: "braid_command_duration_seconds", kind: MetricKind::Histogram, help: "Run times of a command.", source: Source::Many(run_times) },
 
     // Hot keys, while HOTKEYS tracks them.
@@ -770,8 +720,3 @@ pub const METRICS: &[Metric] = &[
         }
     }),
 ];
-
-/// A metric that is meaningful only while the append-only file is on.
-fn aof(scrape: &Scrape<'_>, value: fn(&Engine) -> u64) -> f64 {
-    if scrape.engine.append_only.on.load(Relaxed) { value(scrape.engine) as f64 } else { 0.0 }
-}

@@ -11,13 +11,13 @@ use std::collections::VecDeque;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use braid_commands::server::system;
+use braid_commands::server::{figures, system};
 use braid_executor::Engine;
 use braid_telemetry::histogram::HistogramSum;
 use braid_telemetry::stats::{self, ThreadStats};
 use serde_json::{Map, Value, json};
 
-use crate::catalogue::{BUCKETS_NANOS, is_blocked, refusals};
+use crate::catalogue::{BUCKETS_NANOS, is_blocked};
 
 /// Time between two samples.
 pub const PERIOD: Duration = Duration::from_secs(5);
@@ -72,7 +72,7 @@ impl Sample {
             expired: keyspace.total(|counters| counters.expired.get()),
             evicted: keyspace.total(|counters| counters.evicted.get()),
             errors: total(|thread| thread.error_replies.get()),
-            denied: refusals(engine).iter().map(|(_, count)| count).sum(),
+            denied: figures::refusals(engine).iter().map(|(.., count)| count).sum(),
             rejected: engine.clients.registry.rejected.load(Relaxed),
             resident: braid_process::memory::resident_bytes(),
             used: braid_base::alloc::used_bytes(),

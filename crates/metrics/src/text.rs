@@ -3,13 +3,7 @@
 
 use std::fmt::Write;
 
-/// The type of a metric.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum MetricKind {
-    Counter,
-    Gauge,
-    Histogram,
-}
+use braid_telemetry::MetricKind;
 
 /// Writes the samples of a metric; its help and type precede the first sample.
 pub struct Samples<'t> {
@@ -34,6 +28,13 @@ impl<'t> Samples<'t> {
     /// Adds a sample. No other sample of the metric may have the same labels.
     pub fn add(&mut self, labels: &[(&str, &str)], value: f64) {
         self.add_part("", labels, value);
+    }
+
+    /// Adds a sample if there is a value.
+    pub fn add_known(&mut self, labels: &[(&str, &str)], value: Option<f64>) {
+        if let Some(value) = value {
+            self.add(labels, value);
+        }
     }
 
     /// Adds a sample of a histogram, with a suffix to the metric's name.

@@ -34,6 +34,7 @@ pub mod dataset;
 pub mod dual_channel;
 pub mod end_failover;
 pub mod failover;
+pub mod figures;
 pub mod full_syncs;
 pub mod link;
 pub mod position;

@@ -37,6 +37,7 @@ mod build;
 pub mod commands;
 mod cursors;
 mod definition;
+pub mod figures;
 mod index;
 mod lookup;
 mod profile;

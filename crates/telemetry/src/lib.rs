@@ -9,6 +9,7 @@
 
 pub mod big_keys;
 pub mod command_log;
+pub mod figure;
 pub mod histogram;
 pub mod hot_keys;
 pub mod latency;
@@ -23,6 +24,7 @@ use smallvec::SmallVec;
 
 pub use big_keys::BigKeys;
 pub use command_log::CommandLogs;
+pub use figure::{Figure, MetricKind, Reading};
 pub use hot_keys::HotKeys;
 pub use latency::LatencyMonitor;
 pub use rates::{LinkBytes, Rates};

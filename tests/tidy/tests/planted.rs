@@ -352,6 +352,39 @@ fn identifier_with_a_replaced_word() {
 }
 
 #[test]
+fn figure_written_twice() {
+    const ROWS: &str = "crates/keyspace/src/figures.rs";
+    const SECTIONS: &str = "crates/commands/src/server/sections.rs";
+    const CATALOGUE: &str = "crates/metrics/src/catalogue.rs";
+    let found = |more: &[(&str, &str)]| {
+        let row = "pub static HITS: Figure<Engine> = Figure::counter(\"key_hits\", \"braid_hits_total\", \"Hits.\", hits);\n";
+        let all = [
+            (ROWS, row),
+            (SECTIONS, "fn a() { show(&figures::HITS) }\n"),
+            (CATALOGUE, "const B: u8 = one!(figures::HITS);\n"),
+        ];
+        let mut files = tree();
+        for (path, text) in all.iter().chain(more) {
+            files.entry((*path).to_owned()).or_default().push_str(text);
+        }
+        let mut found = judge(files);
+        found.retain(|one| one.rule == "figure");
+        found.into_iter().map(|one| one.message).collect::<Vec<_>>()
+    };
+    assert_eq!(found(&[]), [""; 0]);
+    assert_eq!(found(&[(SECTIONS, "fn c() { field(\"key_hits\") }\n")]).len(), 1);
+    assert_eq!(found(&[(CATALOGUE, "fn d() { counter(\"braid_hits_total\") }\n")]).len(), 1);
+    let unused = "pub static MISSES: Figure<Engine> = Figure::gauge(\"misses\", \"braid_misses\", \"Misses.\", misses);\n";
+    assert_eq!(found(&[(ROWS, unused)]).len(), 2, "neither shows it");
+    let page = "crates/metrics/src/page.html";
+    assert_eq!(found(&[(page, "value(\"braid_hits_total\")\n")]), [""; 0]);
+    assert_eq!(found(&[(page, "value(\"braid_hits\")\n")]), ["there is no metric braid_hits"]);
+    let view = "crates/top/src/view.rs";
+    assert_eq!(found(&[(view, "fn e() { number(\"key_hits\") }\n")]), [""; 0]);
+    assert_eq!(found(&[(view, "fn e() { number(\"keyhits\") }\n")]), ["the server has no keyhits"]);
+}
+
+#[test]
 fn crate_larger_than_its_budget() {
     reports("crates/keyspace/src/txn.rs", &"\n".repeat(8), "budget", "crates/keyspace");
     assert_eq!(planted("crates/keyspace/src/txn.rs", &"\n".repeat(7)), []);

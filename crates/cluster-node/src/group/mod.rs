@@ -16,6 +16,7 @@ pub mod changes;
 mod clock;
 mod divergence;
 mod duty;
+pub mod figures;
 pub mod foreign_keys;
 mod leaderless;
 mod messages;

@@ -15,7 +15,7 @@ mod run;
 mod tests;
 
 use braid_executor::{Engine, Row};
-use braid_scripting::cache::Figures;
+pub use braid_scripting::cache::Figures;
 use braid_spec::{Behavior, Flags, Group, KeyFlags, KeySpec, Scope};
 
 const RUN: Flags = Flags::NOSCRIPT.and(Flags::SKIP_MONITOR).and(Flags::NO_MANDATORY_KEYS).and(Flags::STALE);

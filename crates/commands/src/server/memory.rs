@@ -84,8 +84,8 @@ fn stats(call: &mut Call) -> CommandResult {
         reply.bulk(name.as_bytes());
         reply.integer(value);
     };
-    integer("peak.allocated", report.peak as i64);
-    integer("total.allocated", report.total as i64);
+    integer("peak.allocated", report.basics.peak as i64);
+    integer("total.allocated", report.basics.total as i64);
     integer("startup.allocated", report.startup as i64);
     let backlog = call.engine.keyspace.journal.backlog().map_or(0, |kept| kept.len);
     integer("replication.backlog", backlog as i64);
@@ -141,11 +141,11 @@ fn stats(call: &mut Call) -> CommandResult {
         reply.bulk(name.as_bytes());
         reply.integer(value);
     };
-    integer("allocator.allocated", report.allocator.allocated as i64);
-    integer("allocator.active", report.allocator.active as i64);
-    integer("allocator.resident", report.allocator.resident as i64);
+    integer("allocator.allocated", report.basics.allocator.allocated as i64);
+    integer("allocator.active", report.basics.allocator.active as i64);
+    integer("allocator.resident", report.basics.allocator.resident as i64);
     if is_redis_8 {
-        integer("allocator.muzzy", report.allocator.muzzy as i64);
+        integer("allocator.muzzy", report.basics.allocator.muzzy as i64);
     }
     let mut both = |ratio: &str, bytes: &str, share: Share| {
         reply.bulk(ratio.as_bytes());
@@ -153,10 +153,14 @@ fn stats(call: &mut Call) -> CommandResult {
         reply.bulk(bytes.as_bytes());
         reply.integer(share.bytes);
     };
-    both("allocator-fragmentation.ratio", "allocator-fragmentation.bytes", report.allocator_fragmentation());
+    both(
+        "allocator-fragmentation.ratio",
+        "allocator-fragmentation.bytes",
+        report.basics.allocator_fragmentation(),
+    );
     both("allocator-rss.ratio", "allocator-rss.bytes", report.allocator_resident());
     both("rss-overhead.ratio", "rss-overhead.bytes", report.resident_overhead());
-    both("fragmentation", "fragmentation.bytes", report.fragmentation());
+    both("fragmentation", "fragmentation.bytes", report.basics.fragmentation());
     Ok(())
 }
 
@@ -189,7 +193,7 @@ const WASTE_BYTES_MIN: i64 = 10 << 20;
 const CLIENT_BYTES_MAX: usize = 200 << 10;
 
 fn diagnose(report: &Report, clients: usize) -> String {
-    if report.total < SMALL_BYTES {
+    if report.basics.total < SMALL_BYTES {
         return "The server uses hardly any memory; there is nothing to examine yet.\n".to_owned();
     }
     let wasteful = |share: Share, ratio: f64| share.ratio > ratio && share.bytes > WASTE_BYTES_MIN;
@@ -197,7 +201,7 @@ fn diagnose(report: &Report, clients: usize) -> String {
     let mut remark = |title: &str, advice: &str| {
         let _ = writeln!(text, " * {title}: {advice}");
     };
-    if report.peak as f64 / report.total as f64 > 1.5 {
+    if report.basics.peak as f64 / report.basics.total as f64 > 1.5 {
         remark(
             "Peak memory",
             "memory usage once peaked at more than one and a half times the present amount. Pages from \
@@ -205,14 +209,14 @@ fn diagnose(report: &Report, clients: usize) -> String {
              ones.",
         );
     }
-    if wasteful(report.fragmentation(), 1.4) {
+    if wasteful(report.basics.fragmentation(), 1.4) {
         remark(
             "Physical memory",
             "the process occupies much more memory than it uses. The other remarks state the cause; after \
              a peak this is harmless.",
         );
     }
-    if wasteful(report.allocator_fragmentation(), 1.1) {
+    if wasteful(report.basics.allocator_fragmentation(), 1.1) {
         remark(
             "Fragmentation",
             "pages in use are partly empty, as after deleting many values of mixed sizes. MEMORY PURGE \
@@ -259,13 +263,13 @@ fn help(call: &mut Call) -> CommandResult {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::server::memory_report::Basics;
 
     fn report(total: usize) -> Report {
         let allocator = allocator::Figures { allocated: total, active: total, resident: total, muzzy: 0 };
         Report {
-            total,
+            basics: Basics { total, peak: total, allocator, resident: total },
             startup: 0,
-            peak: total,
             peak_percent: 100.0,
             clients: 0,
             databases: Vec::new(),
@@ -274,8 +278,6 @@ mod tests {
             overhead: 0,
             dataset: total,
             dataset_percent: 100.0,
-            allocator,
-            resident: total,
         }
     }
 
@@ -284,9 +286,9 @@ mod tests {
         assert!(diagnose(&report(1 << 20), 1).contains("hardly any"));
         assert!(diagnose(&report(100 << 20), 1).contains("No problem"));
         let mut sick = report(100 << 20);
-        sick.peak = 200 << 20;
+        sick.basics.peak = 200 << 20;
         sick.clients = 10 << 20;
-        sick.resident = 150 << 20;
+        sick.basics.resident = 150 << 20;
         let text = diagnose(&sick, 2);
         for title in ["Peak memory", "Physical memory", "Other memory", "Client buffers"] {
             assert!(text.contains(title), "{title} in {text}");

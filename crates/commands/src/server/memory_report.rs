@@ -13,11 +13,38 @@ pub struct Database {
     pub table_bytes: usize,
 }
 
+/// The memory of the process, in bytes. The metrics show it too: nothing is locked for it.
+#[derive(Clone, Copy, Debug)]
+pub struct Basics {
+    pub total: usize,
+    pub peak: usize,
+    pub allocator: allocator::Figures,
+    pub resident: usize,
+}
+
+impl Basics {
+    pub fn take(engine: &Engine) -> Basics {
+        let total = braid_base::alloc::used_bytes();
+        let peak = engine.memory.peak_with(total);
+        let allocator = allocator::figures();
+        Basics { total, peak, allocator, resident: braid_process::memory::resident_bytes() }
+    }
+
+    /// Active pages relative to allocated bytes.
+    pub fn allocator_fragmentation(&self) -> Share {
+        share(self.allocator.active, self.allocator.allocated)
+    }
+
+    /// The process's physical memory relative to the memory in use.
+    pub fn fragmentation(&self) -> Share {
+        share(self.resident, self.total)
+    }
+}
+
 /// Memory figures at one moment, in bytes unless stated otherwise.
 pub struct Report {
-    pub total: usize,
+    pub basics: Basics,
     pub startup: usize,
-    pub peak: usize,
     /// Memory in use as a percentage of the peak.
     pub peak_percent: f64,
     pub clients: usize,
@@ -28,8 +55,6 @@ pub struct Report {
     pub dataset: usize,
     /// Dataset as a percentage of the memory in use beyond that at startup.
     pub dataset_percent: f64,
-    pub allocator: allocator::Figures,
-    pub resident: usize,
 }
 
 /// The ratio of two figures, and their difference.
@@ -47,8 +72,8 @@ fn share(more: usize, less: usize) -> Share {
 impl Report {
     /// Takes the figures. Visits every shard, blocking only one at a time.
     pub fn take(engine: &Engine) -> Report {
-        let total = braid_base::alloc::used_bytes();
-        let peak = engine.memory.peak_with(total);
+        let basics = Basics::take(engine);
+        let Basics { total, peak, .. } = basics;
         let clients =
             engine.clients.registry.all().iter().map(|client| client.total_bytes.load(Relaxed)).sum();
         let keyspace = &engine.keyspace;
@@ -68,9 +93,8 @@ impl Report {
         let dataset = total.saturating_sub(overhead);
         let net = total.saturating_sub(startup).max(1);
         Report {
-            total,
+            basics,
             startup,
-            peak,
             peak_percent: total as f64 * 100.0 / peak.max(1) as f64,
             clients,
             databases,
@@ -79,28 +103,16 @@ impl Report {
             overhead,
             dataset,
             dataset_percent: dataset as f64 * 100.0 / net as f64,
-            allocator: allocator::figures(),
-            resident: braid_process::memory::resident_bytes(),
         }
-    }
-
-    /// Active pages relative to allocated bytes.
-    pub fn allocator_fragmentation(&self) -> Share {
-        share(self.allocator.active, self.allocator.allocated)
     }
 
     /// Resident pages relative to active pages.
     pub fn allocator_resident(&self) -> Share {
-        share(self.allocator.resident, self.allocator.active)
+        share(self.basics.allocator.resident, self.basics.allocator.active)
     }
 
     /// The process's physical memory relative to the allocator's.
     pub fn resident_overhead(&self) -> Share {
-        share(self.resident, self.allocator.resident)
-    }
-
-    /// The process's physical memory relative to the memory in use.
-    pub fn fragmentation(&self) -> Share {
-        share(self.resident, self.total)
+        share(self.basics.resident, self.basics.allocator.resident)
     }
 }

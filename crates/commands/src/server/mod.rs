@@ -7,13 +7,14 @@
 pub mod allocator;
 mod command_log;
 mod config;
+pub mod figures;
 pub mod hot_keys;
 pub mod info;
 mod key_sizes;
 mod latency;
 mod lolwut;
 mod memory;
-mod memory_report;
+pub mod memory_report;
 mod monitor;
 mod sections;
 mod shutdown;

@@ -19,16 +19,15 @@ use braid_clients::client_flags;
 use braid_cluster_node::forwarding;
 use braid_cluster_node::group::shared;
 use braid_config::Config;
-use braid_durable::background_save;
-use braid_executor::engine::access;
 use braid_executor::{Engine, memory};
 use braid_keyspace::Keyspace;
 use braid_keyspace::table::TableCursor;
-use braid_notify::SubscriptionKind;
 use braid_replication::Replica;
-use braid_telemetry::Telemetry;
+use braid_search_node::figures as search_figures;
 use braid_telemetry::stats::{self, ThreadStats};
+use braid_telemetry::{Figure, Reading, Telemetry};
 
+use super::figures;
 use super::memory_report::Report;
 use super::system::{self, CpuTime, Whose};
 
@@ -102,6 +101,18 @@ struct Fields<'a> {
 impl Fields<'_> {
     fn field(&mut self, name: impl Display, value: impl Display) {
         let _ = write!(self.text, "{name}:{value}\r\n");
+    }
+
+    /// Writes the field of a figure.
+    fn show<S: ?Sized>(&mut self, figure: &Figure<S>, source: &S) {
+        self.field(figure.field, (figure.read)(source));
+    }
+
+    /// Writes a figure in bytes, also in human-readable form.
+    fn show_bytes<S: ?Sized>(&mut self, figure: &Figure<S>, source: &S) {
+        if let Reading::Count(bytes) = (figure.read)(source) {
+            self.bytes(figure.field, bytes);
+        }
     }
 
     /// Writes several fields with the same value.
@@ -179,7 +190,7 @@ fn server(fields: &mut Fields<'_>) {
     fields.field("run_id", &engine.process.run_id);
     fields.field("tcp_port", config.port());
     fields.field("server_time_usec", now_us);
-    fields.field("uptime_in_seconds", uptime);
+    fields.show(&figures::UPTIME, engine);
     fields.field("uptime_in_days", uptime / 86_400);
     fields.same(config.hz(), &["hz", "configured_hz"]);
     fields.field("lru_clock", (now_us / 1_000_000) & 0x00ff_ffff);
@@ -215,25 +226,19 @@ fn listeners(fields: &mut Fields<'_>, config: &Config) {
 fn clients(fields: &mut Fields<'_>) {
     let engine = fields.engine;
     let all = engine.clients.registry.all();
-    let input = |client: &&_| -> usize {
-        let client: &braid_clients::ClientRecord = client;
-        client.query_bytes.load(Relaxed) + client.query_free.load(Relaxed)
-    };
-    let input_max = all.iter().map(|client| input(&&**client)).max().unwrap_or(0);
-    let output_max = all.iter().map(|client| client.reply_bytes.load(Relaxed)).max().unwrap_or(0);
     // Replicas are counted separately.
     let replicas = engine.replication.replicas().len();
     fields.field("connected_clients", engine.clients.registry.count().saturating_sub(replicas));
     fields.field("cluster_connections", 0);
-    fields.field("maxclients", engine.config.maxclients());
-    fields.field("client_recent_max_input_buffer", input_max);
-    fields.field("client_recent_max_output_buffer", output_max);
+    fields.show(&figures::CLIENTS_MAX, engine);
+    fields.show(&figures::INPUT_BUFFER_MAX, &all[..]);
+    fields.show(&figures::OUTPUT_BUFFER_MAX, &all[..]);
     fields
         .field("watching_clients", all.iter().filter(|client| client.watch_count.load(Relaxed) > 0).count());
     fields.field("total_watched_keys", engine.keyspace.watched_keys());
     fields.field("blocked_clients", all.iter().filter(|client| client.has(client_flags::BLOCKED)).count());
-    fields.field("tracking_clients", engine.trackers.clients());
-    fields.field("pubsub_clients", all.iter().filter(|client| client.has(client_flags::PUBSUB)).count());
+    fields.show(&figures::TRACKING_CLIENTS, engine);
+    fields.show(&figures::PUBSUB_CLIENTS, &all[..]);
     let with_deadline = all.iter().filter(|client| client.waits_until_deadline()).count();
     fields.field("clients_in_timeout_table", with_deadline);
     let (awaited, wakes_on_delete) = engine.keyspace.awaited_keys();
@@ -247,19 +252,19 @@ fn memory(fields: &mut Fields<'_>) {
     // Updated together with the memory in use, so that their difference is consistent.
     memory::note_uncounted_bytes(engine);
     let report = Report::take(engine);
-    fields.bytes("used_memory", report.total as u64);
-    fields.bytes("used_memory_rss", report.resident as u64);
-    fields.bytes("used_memory_peak", report.peak as u64);
+    fields.show_bytes(&figures::MEMORY_USED, &report.basics);
+    fields.show_bytes(&figures::MEMORY_RESIDENT, &report.basics);
+    fields.show_bytes(&figures::MEMORY_PEAK, &report.basics);
     fields.field("used_memory_peak_time", engine.memory.peak_at());
     fields.field("used_memory_peak_perc", format_args!("{:.2}%", report.peak_percent));
     fields.field("used_memory_overhead", report.overhead);
     fields.field("used_memory_startup", report.startup);
     fields.field("used_memory_dataset", report.dataset);
     fields.field("used_memory_dataset_perc", format_args!("{:.2}%", report.dataset_percent));
-    fields.field("allocator_allocated", report.allocator.allocated);
-    fields.field("allocator_active", report.allocator.active);
-    fields.field("allocator_resident", report.allocator.resident);
-    fields.field("allocator_muzzy", report.allocator.muzzy);
+    fields.field("allocator_allocated", report.basics.allocator.allocated);
+    fields.show(&figures::ALLOCATOR_ACTIVE, &report.basics);
+    fields.show(&figures::ALLOCATOR_RESIDENT, &report.basics);
+    fields.field("allocator_muzzy", report.basics.allocator.muzzy);
     fields.bytes("total_system_memory", braid_process::memory::machine_bytes());
     if let Some(bytes) = engine.process.container_memory_bytes {
         fields.bytes("braid_container_memory", bytes);
@@ -269,26 +274,26 @@ fn memory(fields: &mut Fields<'_>) {
     fields.field("used_memory_vm_eval", scripts.script_vm_bytes);
     fields.field("used_memory_lua_human", human(scripts.script_vm_bytes as u64));
     fields.field("used_memory_scripts_eval", scripts.script_bytes);
-    fields.field("number_of_cached_scripts", scripts.scripts);
-    fields.field("number_of_functions", scripts.functions);
+    fields.show(&figures::SCRIPTS, &scripts);
+    fields.show(&figures::FUNCTIONS, &scripts);
     fields.field("number_of_libraries", scripts.libraries);
     fields.field("used_memory_vm_functions", scripts.function_vm_bytes);
     fields.bytes("used_memory_vm_total", (scripts.script_vm_bytes + scripts.function_vm_bytes) as u64);
     fields.field("used_memory_functions", scripts.function_bytes);
     fields.bytes("used_memory_scripts", (scripts.script_bytes + scripts.function_bytes) as u64);
-    fields.bytes("maxmemory", config.maxmemory());
+    fields.show_bytes(&figures::MEMORY_MAX, engine);
     fields.field("maxmemory_policy", config.get_one("maxmemory-policy").unwrap_or_default());
-    let shares = [
-        ("allocator_frag", report.allocator_fragmentation()),
-        ("allocator_rss", report.allocator_resident()),
-        ("rss_overhead", report.resident_overhead()),
-        ("mem_fragmentation", report.fragmentation()),
-    ];
-    for (name, share) in shares {
+    fields.show(&figures::ALLOCATOR_FRAGMENTATION, &report.basics);
+    fields.field("allocator_frag_bytes", report.basics.allocator_fragmentation().bytes);
+    for (name, share) in
+        [("allocator_rss", report.allocator_resident()), ("rss_overhead", report.resident_overhead())]
+    {
         fields.ratio(&format!("{name}_ratio"), share.ratio);
         fields.field(format_args!("{name}_bytes"), share.bytes);
     }
-    fields.field("mem_not_counted_for_evict", engine.memory.uncounted_bytes.load(Relaxed));
+    fields.show(&figures::FRAGMENTATION, &report.basics);
+    fields.field("mem_fragmentation_bytes", report.basics.fragmentation().bytes);
+    fields.show(&figures::MEMORY_NOT_COUNTED, engine);
     // Replica buffers and the backlog are the same memory: the journal's.
     let backlog = engine.keyspace.journal.backlog().map_or(0, |kept| kept.len);
     // A killed replica no longer counts, though its loop closes it later.
@@ -296,7 +301,7 @@ fn memory(fields: &mut Fields<'_>) {
         let is_gone = replica.record.has(client_flags::CLOSE_NOW);
         if is_gone { 0 } else { replica.record.reply_bytes.load(Relaxed) as u64 }
     };
-    fields.field("mem_replication_backlog", backlog);
+    fields.show(&figures::BACKLOG, engine);
     let buffers = if backlog > 0 { engine.keyspace.journal.memory_bytes() as u64 } else { 0 };
     fields.field("mem_total_replication_buffers", buffers);
     // The stream after a full sync stays with the primary until the full sync is loaded.
@@ -306,10 +311,10 @@ fn memory(fields: &mut Fields<'_>) {
     fields.field("mem_cluster_links", 0);
     // Tables grow segment by segment: there is never a second table.
     fields.field("mem_overhead_db_hashtable_rehashing", 0);
-    fields.field("mem_aof_buffer", engine.keyspace.journal.memory_bytes());
+    fields.show(&figures::JOURNAL, engine);
     fields.field("mem_allocator", super::allocator::name());
     fields.field("active_defrag_running", engine.keyspace.defrag.share());
-    fields.field("lazyfree_pending_objects", engine.keyspace.lazy_free.pending());
+    fields.show(&figures::LAZYFREE_PENDING, engine);
     fields.field("lazyfreed_objects", engine.keyspace.lazy_free.freed());
 }
 
@@ -333,40 +338,38 @@ fn persistence(fields: &mut Fields<'_>) {
     fields.ratio("current_fork_perc", if total == 0 { 0.0 } else { done as f64 * 100.0 / total as f64 });
     fields.field("current_save_keys_processed", done);
     fields.field("current_save_keys_total", total);
-    fields.field("rdb_changes_since_last_save", engine.keyspace.unsaved_changes());
-    fields.field("rdb_bgsave_in_progress", u8::from(background_save::is_saving(engine)));
-    fields.field("rdb_last_save_time", state.last_save_s.load(Relaxed));
-    fields.field("rdb_last_bgsave_status", if save.last_failed.load(Relaxed) { "err" } else { "ok" });
-    fields.field("rdb_last_bgsave_time_sec", save.last_seconds.load(Relaxed));
+    fields.show(&figures::UNSAVED_CHANGES, engine);
+    fields.show(&figures::SAVE_IN_PROGRESS, engine);
+    fields.show(&figures::LAST_SAVE, engine);
+    fields.show(&figures::LAST_BGSAVE_SUCCESS, engine);
+    fields.show(&figures::LAST_BGSAVE_DURATION, engine);
     fields.field("rdb_current_bgsave_time_sec", save.current_seconds());
-    fields.field("rdb_saves", state.saves.load(Relaxed));
+    fields.show(&figures::SAVES, engine);
     fields.field("rdb_last_cow_size", save.last_copied_bytes.load(Relaxed));
     fields.field("rdb_last_load_keys_expired", state.keys_expired.load(Relaxed));
     fields.field("rdb_last_load_keys_loaded", state.keys_loaded.load(Relaxed));
     fields.field("rdb_last_load_keys_unsupported", state.keys_unsupported.load(Relaxed));
     let file = &engine.append_only;
     let is_on = file.on.load(Relaxed);
-    let status = |failed: bool| if failed { "err" } else { "ok" };
-    fields.field("aof_enabled", u8::from(is_on));
-    let (is_rewriting, is_scheduled) = file.rewrite_status();
-    fields.field("aof_rewrite_in_progress", u8::from(is_rewriting));
-    fields.field("aof_rewrite_scheduled", u8::from(is_scheduled));
-    fields.field("aof_last_rewrite_time_sec", file.last_seconds.load(Relaxed));
+    fields.show(&figures::AOF_ENABLED, engine);
+    let status = file.rewrite_status();
+    fields.show(&figures::AOF_REWRITE_IN_PROGRESS, &status);
+    fields.show(&figures::AOF_REWRITE_SCHEDULED, &status);
+    fields.show(&figures::AOF_LAST_REWRITE_DURATION, engine);
     fields.field("aof_current_rewrite_time_sec", file.current_seconds());
-    fields.field("aof_last_bgrewrite_status", status(file.last_failed.load(Relaxed)));
-    fields.field("aof_rewrites", file.rewrites.load(Relaxed));
-    fields.field("aof_rewrites_consecutive_failures", file.failures.load(Relaxed));
-    fields.field("aof_last_write_status", status(file.appender.failure().is_some()));
+    fields.show(&figures::AOF_LAST_REWRITE_SUCCESS, engine);
+    fields.show(&figures::AOF_REWRITES, engine);
+    fields.show(&figures::AOF_REWRITE_FAILURES, engine);
+    fields.show(&figures::AOF_LAST_WRITE_SUCCESS, engine);
     fields.field("aof_last_cow_size", file.last_copied_bytes.load(Relaxed));
     fields.same(0, &["module_fork_in_progress", "module_fork_last_cow_size"]);
     if is_on {
-        fields.field("aof_current_size", file.appender.size());
-        fields.field("aof_base_size", file.base_size.load(Relaxed));
+        fields.show(&figures::AOF_SIZE, engine);
+        fields.show(&figures::AOF_BASE_SIZE, engine);
         fields.field("aof_pending_rewrite", 0);
-        let behind = engine.keyspace.journal.end().saturating_sub(file.appender.written());
-        fields.field("aof_buffer_length", behind);
-        fields.field("aof_pending_bio_fsync", file.appender.syncs_pending());
-        fields.field("aof_delayed_fsync", file.delayed_syncs.load(Relaxed));
+        fields.show(&figures::AOF_BUFFER, engine);
+        fields.show(&figures::AOF_PENDING_FSYNCS, engine);
+        fields.show(&figures::AOF_DELAYED_FSYNCS, engine);
     }
     if is_loading {
         loading(fields);
@@ -398,43 +401,42 @@ fn statistics(fields: &mut Fields<'_>) {
     let engine = fields.engine;
     let rate = engine.telemetry.rates.lock().current();
     let keyspace = &engine.keyspace;
-    let (over_total, over_now) = engine.memory.over_limit.times(clock::unix_ms());
-    fields.field("total_connections_received", engine.clients.registry.accepted.load(Relaxed));
-    fields.field("total_commands_processed", engine.telemetry.total_commands());
+    let over_limit = engine.memory.over_limit.times(clock::unix_ms());
+    fields.show(&figures::CONNECTIONS, engine);
+    fields.show(&figures::COMMANDS, engine);
     fields.field("instantaneous_ops_per_sec", rate.commands);
     let links_in = engine.replication.link.received_bytes.load(Relaxed);
     let links_out = engine.replication.sent_bytes.load(Relaxed);
     fields.field("total_net_input_bytes", fields.total(|thread| thread.net_in.get()) + links_in);
     fields.field("total_net_output_bytes", fields.total(|thread| thread.net_out.get()) + links_out);
-    fields.field("total_net_repl_input_bytes", links_in);
-    fields.field("total_net_repl_output_bytes", links_out);
+    fields.show(&figures::REPLICATION_RECEIVED, engine);
+    fields.show(&figures::REPLICATION_SENT, engine);
     let kilobytes = |bytes: u64| bytes as f64 / 1024.0;
     fields.ratio("instantaneous_input_kbps", kilobytes(rate.net_in + rate.links.received));
     fields.ratio("instantaneous_output_kbps", kilobytes(rate.net_out + rate.links.sent));
     fields.ratio("instantaneous_input_repl_kbps", kilobytes(rate.links.received));
     fields.ratio("instantaneous_output_repl_kbps", kilobytes(rate.links.sent));
-    fields.field("rejected_connections", engine.clients.registry.rejected.load(Relaxed));
-    let syncs = &engine.replication;
-    fields.field("sync_full", syncs.full.load(Relaxed));
-    fields.field("sync_partial_ok", syncs.partial.load(Relaxed));
-    fields.field("sync_partial_err", syncs.partial_refused.load(Relaxed));
-    fields.field("expired_keys", keyspace.total(|counters| counters.expired.get()));
+    fields.show(&figures::CONNECTIONS_REJECTED, engine);
+    fields.show(&figures::FULL_SYNCS, engine);
+    fields.show(&figures::PARTIAL_SYNCS, engine);
+    fields.show(&figures::PARTIAL_SYNCS_REFUSED, engine);
+    fields.show(&figures::EXPIRED, engine);
     // The names of Valkey and of Redis 8.
-    let expired_members = keyspace.total(|counters| counters.expired_members.get());
-    fields.field("expired_fields", expired_members);
+    let expired_members = (figures::EXPIRED_MEMBERS.read)(engine);
+    fields.field(figures::EXPIRED_MEMBERS.field, expired_members);
     fields.field("expired_subkeys", expired_members);
     fields.ratio("expired_stale_perc", 0.0);
     fields.same(0, &["expired_time_cap_reached_count", "expire_cycle_cpu_milliseconds"]);
-    fields.field("evicted_keys", keyspace.total(|counters| counters.evicted.get()));
-    fields.field("evicted_clients", fields.total(|thread| thread.evicted_clients.get()));
+    fields.show(&figures::EVICTED, engine);
+    fields.show(&figures::CLIENTS_EVICTED, engine);
     fields.field("evicted_scripts", crate::scripting::figures(engine).evicted);
-    fields.field("total_eviction_exceeded_time", over_total);
-    fields.field("current_eviction_exceeded_time", over_now);
-    fields.field("keyspace_hits", keyspace.total(|counters| counters.hits.get()));
-    fields.field("keyspace_misses", keyspace.total(|counters| counters.misses.get()));
-    fields.field("pubsub_channels", engine.hub.name_count(SubscriptionKind::Channel));
-    fields.field("pubsub_patterns", engine.hub.name_count(SubscriptionKind::Pattern));
-    fields.field("pubsubshard_channels", engine.hub.name_count(SubscriptionKind::ShardChannel));
+    fields.show(&figures::OVER_LIMIT, &over_limit);
+    fields.field("current_eviction_exceeded_time", over_limit.1);
+    fields.show(&figures::HITS, engine);
+    fields.show(&figures::MISSES, engine);
+    fields.show(&figures::CHANNELS, engine);
+    fields.show(&figures::PATTERNS, engine);
+    fields.show(&figures::SHARD_CHANNELS, engine);
     fields.same(0, &["latest_fork_usec", "total_forks"]);
     fields.field("migrate_cached_sockets", engine.migrations.kept_connections());
     fields.field("slave_expires_tracked_keys", engine.keyspace.own_expiring_keys());
@@ -445,11 +447,11 @@ fn statistics(fields: &mut Fields<'_>) {
     let (total_ms, current_ms) = keyspace.defrag.run_ms(braid_base::clock::unix_ms());
     fields.field("total_active_defrag_time", total_ms);
     fields.field("current_active_defrag_time", current_ms);
-    fields.field("tracking_total_keys", engine.trackers.keys());
+    fields.show(&figures::TRACKING_KEYS, engine);
     fields.field("tracking_total_items", engine.trackers.items());
     fields.field("tracking_total_prefixes", engine.trackers.prefixes());
     fields.field("unexpected_error_replies", fields.total(|thread| thread.unexpected_errors.get()));
-    fields.field("total_error_replies", fields.total(|thread| thread.error_replies.get()));
+    fields.show(&figures::ERROR_REPLIES, engine);
     fields.field("dump_payload_sanitizations", fields.total(|thread| thread.payload_checks.get()));
     fields.field("total_reads_processed", fields.total(|thread| thread.reads.get()));
     fields.field("total_writes_processed", fields.total(|thread| thread.writes.get()));
@@ -473,20 +475,11 @@ fn statistics(fields: &mut Fields<'_>) {
     fields.field("scripts_run_beside_others", fields.total(|thread| thread.scripts_beside.get()));
     fields.field("scripts_run_alone", fields.total(|thread| thread.scripts_alone.get()));
     fields.field("scripts_begun_again", fields.total(|thread| thread.scripts_again.get()));
-    fields.field(
-        "client_query_buffer_limit_disconnections",
-        fields.total(|thread| thread.query_limit_disconnections.get()),
-    );
-    fields.field(
-        "client_output_buffer_limit_disconnections",
-        fields.total(|thread| thread.output_limit_disconnections.get()),
-    );
-    fields.field("acl_access_denied_auth", access::denied_logins(engine));
-    fields.field("acl_access_denied_cmd", fields.total(|thread| thread.denied_commands.get()));
-    fields.field("acl_access_denied_key", fields.total(|thread| thread.denied_keys.get()));
-    fields.field("acl_access_denied_channel", fields.total(|thread| thread.denied_channels.get()));
-    fields.field("acl_access_denied_tls_cert", fields.total(|thread| thread.denied_certificates.get()));
-    fields.field("acl_access_denied_db", fields.total(|thread| thread.denied_databases.get()));
+    fields.show(&figures::QUERY_LIMIT_DISCONNECTIONS, engine);
+    fields.show(&figures::OUTPUT_LIMIT_DISCONNECTIONS, engine);
+    for (name, _, count) in figures::refusals(engine) {
+        fields.field(name, count);
+    }
 }
 
 fn cpu(fields: &mut Fields<'_>) {
@@ -513,8 +506,10 @@ fn command_stats(fields: &mut Fields<'_>) {
         let per_call =
             if totals.calls == 0 { 0.0 } else { totals.nanos as f64 / 1000.0 / totals.calls as f64 };
         let line = format!(
-            "calls={},usec={micros},usec_per_call={per_call:.2},rejected_calls={},failed_calls={}",
-            totals.calls, totals.rejected, totals.failed
+            "{},usec={micros},usec_per_call={per_call:.2},{},{}",
+            figures::CALLS.pair(&totals),
+            figures::REJECTED_CALLS.pair(&totals),
+            figures::FAILED_CALLS.pair(&totals)
         );
         fields.field(format_args!("cmdstat_{}", command.full_name), line);
     }
@@ -625,20 +620,20 @@ fn threads(fields: &mut Fields<'_>) {
         let counters = &keyspace.counters[number];
         let time = system::thread_time(thread.task.load(Relaxed)).unwrap_or_default();
         let line = format!(
-            "clients={},reads={},writes={},commands={},user_usec={},sys_usec={},busy_usec={},cycles={},lock_waits={},\
-             optimistic_retries={},net_in={},net_out={},waits={},wait_usec={},sent_away={},requests_sent_away={},ring_full={},handed_over={}",
+            "clients={},{},{},{},user_usec={},sys_usec={},busy_usec={},cycles={},lock_waits={},\
+             optimistic_retries={},{},{},waits={},wait_usec={},sent_away={},requests_sent_away={},ring_full={},handed_over={}",
             owned[number],
-            thread.reads.get(),
-            thread.writes.get(),
-            thread.executed.get(),
+            figures::THREAD_READS.pair(thread),
+            figures::THREAD_WRITES.pair(thread),
+            figures::THREAD_COMMANDS.pair(thread),
             time.user.as_micros(),
             time.system.as_micros(),
             thread.cycle_nanos.get() / 1000,
             thread.cycles.get(),
             counters.contended.get(),
             counters.optimistic_failures.get(),
-            thread.net_in.get(),
-            thread.net_out.get(),
+            figures::THREAD_RECEIVED.pair(thread),
+            figures::THREAD_SENT.pair(thread),
             thread.waits.get(),
             thread.wait_nanos.get() / 1000,
             thread.sent_away.get(),
@@ -648,7 +643,7 @@ fn threads(fields: &mut Fields<'_>) {
         );
         fields.field(format_args!("io_thread_{number}"), line);
     }
-    fields.field("lock_waits", keyspace.total(|counters| counters.contended.get()));
+    fields.show(&figures::LOCK_WAITS, engine);
     fields.field("optimistic_retries", keyspace.total(|counters| counters.optimistic_failures.get()));
     fields.field("reads_from_copies", keyspace.total(|counters| counters.from_value_cache.get()));
 }
@@ -676,20 +671,18 @@ fn hot_keys(fields: &mut Fields<'_>) {
     }
 }
 
-/// The names are RediSearch's where it has such a figure.
 fn search(to: &mut Fields<'_>) {
-    let report = braid_search_node::report::report(&to.engine.keyspace);
-    to.field("search_number_of_indexes", report.indexes);
-    to.field("search_number_of_indexes_indexing", report.building);
-    to.field("search_documents", report.documents);
-    to.bytes("search_used_memory_indexes", report.memory_bytes as u64);
+    let report = &braid_search_node::report::report(&to.engine.keyspace);
+    to.show(&search_figures::INDEXES, report);
+    to.show(&search_figures::BUILDING, report);
+    to.show(&search_figures::DOCUMENTS, report);
+    to.show_bytes(&search_figures::MEMORY, report);
     to.field("search_total_indexing_time", format_args!("{:.3}", report.indexing_seconds * 1000.0));
-    to.field("search_errors_indexing_failures", report.failures);
-    to.field("search_global_total", report.cursors);
-    to.field("search_total_queries_processed", report.queries);
-    let milliseconds = report.query_seconds * 1000.0;
-    to.field("search_total_query_execution_time_ms", format_args!("{milliseconds:.3}"));
-    to.field("search_total_queries_late", report.late_queries);
+    to.show(&search_figures::FAILURES, report);
+    to.show(&search_figures::CURSORS, report);
+    to.show(&search_figures::QUERIES, report);
+    to.show(&search_figures::QUERY_TIME, report);
+    to.show(&search_figures::QUERIES_LATE, report);
 }
 
 fn debug(fields: &mut Fields<'_>) {

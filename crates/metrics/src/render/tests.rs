@@ -11,11 +11,11 @@ use braid_executor::engine::call::Others;
 use braid_executor::engine::{Start, access};
 use braid_executor::{Engine, Session, Worker, dispatch};
 use braid_resp::reply::{Protocol, ReplyBuffer};
+use braid_telemetry::MetricKind;
 use braid_telemetry::hot_keys::{Options, Totals};
 
 use super::*;
 use crate::catalogue::{BUCKETS_NANOS, Metric};
-use crate::text::MetricKind;
 
 /// A sample: name, labels, value.
 type Sample = (String, BTreeMap<String, String>, f64);

@@ -6,6 +6,7 @@ mod budgets;
 mod circles;
 mod commands;
 mod documents;
+mod figures;
 mod layers;
 mod lengths;
 mod licence;
@@ -21,13 +22,14 @@ use crate::{Tree, Violation};
 pub type Rule = fn(&Tree) -> Vec<Violation>;
 
 /// All rules by name.
-pub const ALL: [(&str, Rule); 18] = [
+pub const ALL: [(&str, Rule); 19] = [
     (layers::NAME, layers::check),
     (circles::NAME, circles::check),
     (lengths::FILES, lengths::files),
     (lengths::FUNCTIONS, lengths::functions),
     (lengths::COMMENTS, lengths::comments),
     (documents::NAME, documents::check),
+    (figures::NAME, figures::check),
     (access::FILES, access::files),
     (access::LOCKS, access::locks),
     (unsafety::UNLISTED, unsafety::unlisted),

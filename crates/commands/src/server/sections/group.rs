@@ -3,6 +3,7 @@
 
 use std::fmt::Display;
 
+use braid_cluster_node::group::figures;
 use braid_cluster_node::group::report::{self, GroupReport, MemberReport};
 use braid_cluster_node::group::view::names;
 use braid_group::Why;
@@ -15,19 +16,19 @@ pub(super) fn write(fields: &mut Fields<'_>) {
     let view = &report.view;
     fields.field("group_name", &view.group);
     fields.field("node_name", &view.id.node);
-    fields.field("group_epoch", view.epoch);
+    fields.show(&figures::EPOCH, &report);
     fields.field("group_role", view.role().name());
     fields.field("group_primary", view.primary.as_ref().map_or("", |primary| &primary.node));
     fields.field("group_in_sync", names(&view.in_sync));
-    fields.field("group_serving", u8::from(report.is_serving));
+    fields.show(&figures::SERVING, &report);
     fields.field("group_not_serving_reason", &report.not_serving);
     fields.field("group_serve_ms", report.serve_ms);
-    fields.field("group_lease_ms", report.lease_ms);
-    fields.field("group_primary_changes", view.changes);
-    fields.field("group_etcd_status", if view.etcd_error.is_empty() { "up" } else { "down" });
+    fields.show(&figures::LEASE, &report);
+    fields.show(&figures::PRIMARY_CHANGES, &report);
+    fields.show(&figures::ETCD_UP, &report);
     fields.field("group_etcd_error", &view.etcd_error);
-    fields.field("group_etcd_last_answer_ms", or_unknown(report.etcd_silent_ms));
-    fields.field("group_fenced_refusals", report.fenced_refusals);
+    fields.show(&figures::ETCD_LAST_ANSWER, &report);
+    fields.show(&figures::FENCED_REFUSALS, &report);
     sync_writes(fields, &report);
     if let Some(count) = report.nodes_elsewhere {
         fields.field("group_nodes_elsewhere", count);
@@ -39,11 +40,11 @@ pub(super) fn write(fields: &mut Fields<'_>) {
 }
 
 fn sync_writes(fields: &mut Fields<'_>, report: &GroupReport) {
-    let Some(counts) = report.sync_writes else { return };
-    fields.field("sync_writes_waiting", counts.waiting);
-    fields.field("sync_writes_acknowledged", counts.acknowledged);
-    fields.field("sync_writes_uncertain", counts.uncertain);
-    fields.field("sync_writes_refused", counts.refused);
+    let Some(counts) = &report.sync_writes else { return };
+    fields.show(&figures::WAITING, counts);
+    fields.show(&figures::ACKNOWLEDGED, counts);
+    fields.show(&figures::UNCERTAIN, counts);
+    fields.show(&figures::REFUSED, counts);
 }
 
 /// Formats a member's line.

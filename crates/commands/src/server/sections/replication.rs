@@ -2,15 +2,16 @@
 //! INFO replication, with Redis's fields for both roles, and INFO links.
 
 use std::fmt::Write;
-use std::sync::atomic::Ordering::Relaxed;
 
 use braid_base::clock;
+use braid_replica::figures;
 use braid_replica::report::{self, LinkReport};
 use braid_replication::Stage;
 use braid_replication::history::{History, ID_LEN};
 use braid_replication::link::Phase;
 
 use super::{Fields, safe_address};
+use crate::server::figures as server;
 
 /// Writes the section.
 pub(super) fn write(fields: &mut Fields<'_>) {
@@ -25,7 +26,7 @@ pub(super) fn write(fields: &mut Fields<'_>) {
     let replicas = report::replica_reports(engine);
     fields.field("connected_slaves", replicas.len());
     if config.min_replicas_to_write() > 0 && config.min_replicas_max_lag_seconds() > 0 {
-        fields.field("min_slaves_good_slaves", engine.replication.good.load(Relaxed));
+        fields.show(&server::GOOD_REPLICAS, engine);
     }
     for (number, report) in replicas.iter().enumerate() {
         let replica = &report.replica;
@@ -34,11 +35,11 @@ pub(super) fn write(fields: &mut Fields<'_>) {
         fields.field(
             format_args!("slave{number}"),
             format_args!(
-                "ip={},port={},state={},offset={},lag={lag},type=replica",
+                "ip={},port={},state={},{},lag={lag},type=replica",
                 safe_address(&replica.ip()),
                 replica.options.port,
                 replica.stage_name(),
-                report.offset
+                figures::REPLICA_OFFSET.pair(report)
             ),
         );
     }
@@ -55,7 +56,7 @@ pub(super) fn write(fields: &mut Fields<'_>) {
     fields.field("master_repl_offset", history.offset(end));
     fields.field("second_repl_offset", until);
     fields.field("repl_backlog_active", u8::from(kept.is_some()));
-    fields.field("repl_backlog_size", config.repl_backlog_size());
+    fields.show(&server::BACKLOG_MAX, engine);
     // The first byte is number 1.
     fields.field("repl_backlog_first_byte_offset", kept.map_or(0, |kept| history.offset(kept.first) + 1));
     fields.field("repl_backlog_histlen", kept.map_or(0, |kept| kept.len));
@@ -70,9 +71,9 @@ fn link(fields: &mut Fields<'_>, report: &LinkReport, history: &History) {
     fields.field("role", "slave");
     fields.field("master_host", safe_address(&report.primary.host));
     fields.field("master_port", report.primary.port);
-    fields.field("master_link_status", if is_up { "up" } else { "down" });
-    fields.field("master_last_io_seconds_ago", report.last_io_ms.map_or(-1, |since| since / 1000));
-    fields.field("master_sync_in_progress", u8::from(report.full_sync.is_some()));
+    fields.show(&figures::LINK_UP, report);
+    fields.show(&figures::LAST_IO, report);
+    fields.show(&figures::SYNC_IN_PROGRESS, report);
     fields.field("slave_read_repl_offset", applied + report.unapplied_bytes);
     fields.field("slave_repl_offset", applied);
     // The names of Redis 8 and of Valkey. The stream after a full sync stays with the primary
@@ -91,8 +92,7 @@ fn link(fields: &mut Fields<'_>, report: &LinkReport, history: &History) {
     }
     if !is_up {
         // -1: the link has never been up.
-        let seconds = report.down_ms.map_or(-1, |down_ms| down_ms / 1000);
-        fields.field("master_link_down_since_seconds", seconds);
+        fields.show(&figures::DOWN, report);
     }
     fields.field("slave_priority", config.replica_priority());
     fields.field("slave_read_only", u8::from(config.replica_read_only()));
@@ -104,18 +104,17 @@ pub(super) fn links(fields: &mut Fields<'_>) {
     let unknown = |bytes: Option<u64>| bytes.map_or(-1, |bytes| i64::try_from(bytes).unwrap_or(i64::MAX));
     if let Some(report) = report::link_report(fields.engine) {
         let mut line = format!(
-            "host={},port={},state={},unapplied_bytes={},last_io_ms={},down_ms={}",
+            "host={},port={},state={},{},last_io_ms={},down_ms={}",
             safe_address(&report.primary.host),
             report.primary.port,
             report.phase.name(),
-            report.unapplied_bytes,
+            figures::UNAPPLIED.pair(&report),
             report.last_io_ms.unwrap_or(-1),
             report.down_ms.unwrap_or(-1)
         );
         if let Some(sync) = report.full_sync {
-            let total = unknown(sync.total_bytes);
             let loaded = sync.loaded.map_or(-1.0, |share| share * 100.0);
-            let _ = write!(line, ",sync_read_bytes={},sync_total_bytes={total}", sync.read_bytes);
+            let _ = write!(line, ",{},{}", figures::SYNC_READ.pair(&sync), figures::SYNC_TOTAL.pair(&sync));
             let _ = write!(line, ",sync_loaded_perc={loaded:.2}");
         }
         fields.field("primary", line);
@@ -123,16 +122,16 @@ pub(super) fn links(fields: &mut Fields<'_>) {
     for (number, report) in report::replica_reports(fields.engine).iter().enumerate() {
         let replica = &report.replica;
         let mut line = format!(
-            "ip={},port={},state={},lag_bytes={},lag_ms={}",
+            "ip={},port={},state={},{},{}",
             safe_address(&replica.ip()),
             replica.options.port,
             replica.stage_name(),
-            report.lag_bytes,
-            report.lag_ms
+            figures::REPLICA_LAG.pair(report),
+            figures::REPLICA_DELAY.pair(report)
         );
         if let Some(sync) = report.full_sync {
-            let (sent, total) = (sync.sent_bytes, unknown(sync.total_bytes));
-            let _ = write!(line, ",sync_sent_bytes={sent},sync_total_bytes={total}");
+            let total = unknown(sync.total_bytes);
+            let _ = write!(line, ",{},sync_total_bytes={total}", figures::SYNC_SENT.pair(&sync));
             let _ = write!(line, ",sync_perc={:.2}", sync.done * 100.0);
         }
         fields.field(format_args!("replica{number}"), line);
