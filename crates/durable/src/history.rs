@@ -42,9 +42,8 @@ pub fn journal_lost_keys(engine: &Engine, context: &mut Context, keys: &[(u32, B
 
 /// Begins the backlog, if there is none yet.
 pub fn keep_backlog(engine: &Engine, _world: &World<'_>) {
-    let journal = &engine.keyspace.journal;
-    if journal.backlog().is_none() {
-        journal.begin_backlog(engine.config.repl_backlog_size());
+    if engine.keyspace.journal.backlog().is_none() {
+        journal_uses::begin_backlog(engine);
     }
     journal_uses::set_journal_use(engine, FOR_REPLICAS, true);
 }

@@ -13,6 +13,15 @@ pub const FOR_REPLICAS: u8 = 2;
 pub const FOR_MOVES: u8 = 4;
 /// For active-active replication.
 pub const FOR_ACTIVE: u8 = 8;
+/// For change feeds.
+pub const FOR_FEEDS: u8 = 16;
+
+/// Begins the backlog. The world is stopped.
+pub fn begin_backlog(engine: &Engine) {
+    let (journal, link) = (&engine.keyspace.journal, &engine.replication.link);
+    let db = if link.is_replica() { Some(link.db.load(Relaxed) as u32) } else { journal.database() };
+    journal.begin_backlog(engine.config.repl_backlog_size(), db);
+}
 
 /// Starts or stops the use of the journal for a purpose. The world is stopped when it starts.
 pub fn set_journal_use(engine: &Engine, purpose: u8, on: bool) {

@@ -13,5 +13,5 @@
 mod log;
 mod unit;
 
-pub use log::{Journal, Kept, NO_DATABASE, Reader, Writer};
+pub use log::{Boundary, Journal, Kept, NO_DATABASE, Reader, Writer};
 pub use unit::{Stated, Unit, push_select};

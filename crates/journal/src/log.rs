@@ -25,6 +25,7 @@
 //! ranges, which are never written again.
 
 mod backlog;
+mod boundaries;
 
 use std::cell::UnsafeCell;
 use std::collections::VecDeque;
@@ -40,6 +41,8 @@ use braid_resp::request;
 
 pub use backlog::Kept;
 use backlog::{Asides, Backlog};
+use boundaries::Boundaries;
+pub use boundaries::Boundary;
 
 use crate::unit::{EXEC, MULTI, Unit, push_select};
 
@@ -119,6 +122,7 @@ struct Chunks {
     /// Bytes kept after all readers have passed them.
     backlog: Option<Backlog>,
     asides: Asides,
+    boundaries: Boundaries,
 }
 
 /// A reader's position.
@@ -172,6 +176,14 @@ struct Range {
     start: u64,
     end: u64,
     select: Vec<u8>,
+    /// The database selected at its end.
+    db: u32,
+}
+
+/// True if a range ends in another chunk than it begins in: its end is that chunk's first boundary.
+#[inline]
+fn enters_chunk(range: &std::ops::Range<u64>) -> bool {
+    range.start / CHUNK as u64 != range.end / CHUNK as u64
 }
 
 fn unpack(word: u64) -> (u64, u32) {
@@ -249,18 +261,21 @@ impl Journal {
         let Writer { unit, chunk, has_appended, end: last, .. } = writer;
         let databases = unit.databases();
         let (multi, exec) = if unit.requests() > 1 { (MULTI, EXEC) } else { (&b""[..], &b""[..]) };
-        let Range { start, end, select } =
-            self.take(slot, Some(databases), multi.len() + unit.bytes().len() + exec.len());
-        *last = end;
+        let range = self.take(slot, Some(databases), multi.len() + unit.bytes().len() + exec.len());
+        let Range { start, ref select, .. } = range;
+        *last = range.end;
         if select.is_empty() && multi.is_empty() {
             self.copy(chunk, start, unit.bytes());
         } else {
             let mut at = start;
             // The database of a transaction is selected within it, as in Redis.
-            for part in [multi, &select, unit.bytes(), exec] {
+            for part in [multi, select, unit.bytes(), exec] {
                 self.copy(chunk, at, part);
                 at += part.len() as u64;
             }
+        }
+        if enters_chunk(&(range.start..range.end)) {
+            self.note_boundary(range.end, range.db);
         }
         self.notes[slot].store(u64::MAX, Release);
         unit.clear();
@@ -275,33 +290,33 @@ impl Journal {
     #[inline]
     pub fn append_request(&self, slot: usize, writer: &mut Writer, db: u32, args: &[&[u8]]) {
         let len = request::encoded_len(args);
-        let Range { start, end, select } = self.take(slot, Some((db, db)), len);
-        writer.end = end;
-        let place = (start % CHUNK as u64) as usize;
+        let range = self.take(slot, Some((db, db)), len);
+        writer.end = range.end;
+        let place = (range.start % CHUNK as u64) as usize;
         match &writer.chunk {
+            // Up to the chunk's last byte but one: the end is in the same chunk.
             Some((number, chunk))
-                if *number == start / CHUNK as u64 && place + len <= CHUNK && select.is_empty() =>
+                if *number == range.start / CHUNK as u64
+                    && place + len < CHUNK
+                    && range.select.is_empty() =>
             {
                 // SAFETY: this thread has reserved the range.
                 request::write(unsafe { chunk.room(place, len) }, args);
                 chunk.prefetch(place + len);
             }
-            _ => self.append_parts(&mut writer.chunk, start, select, args),
+            _ => self.append_parts(&mut writer.chunk, range, args),
         }
         self.notes[slot].store(u64::MAX, Release);
         writer.has_appended = true;
     }
 
     #[cold]
-    fn append_parts(
-        &self,
-        chunk: &mut Option<(u64, Arc<Chunk>)>,
-        start: u64,
-        mut bytes: Vec<u8>,
-        args: &[&[u8]],
-    ) {
-        request::push(&mut bytes, args);
-        self.copy(chunk, start, &bytes);
+    fn append_parts(&self, chunk: &mut Option<(u64, Arc<Chunk>)>, mut range: Range, args: &[&[u8]]) {
+        request::push(&mut range.select, args);
+        self.copy(chunk, range.start, &range.select);
+        if enters_chunk(&(range.start..range.end)) {
+            self.note_boundary(range.end, range.db);
+        }
     }
 
     /// Reserves a range of `len` bytes, plus a SELECT of the first database if the log's last
@@ -320,7 +335,8 @@ impl Journal {
             let end = start + len as u64;
             if self.advance(word, end, databases).is_ok() {
                 self.have_taken(slot, start);
-                return Range { start, end, select: Vec::new() };
+                let db = databases.map_or(db, |(_, last)| last);
+                return Range { start, end, select: Vec::new(), db };
             }
         }
         self.take_selecting(slot, databases, len)
@@ -343,7 +359,8 @@ impl Journal {
             match self.advance(word, end, databases) {
                 Ok(_) => {
                     self.have_taken(slot, start);
-                    return Range { start, end, select };
+                    let db = databases.map_or(db, |(_, last)| last);
+                    return Range { start, end, select, db };
                 }
                 Err(now) => word = now,
             }
@@ -526,6 +543,7 @@ impl Journal {
                 chunks.spare.push(chunk);
             }
         }
+        chunks.boundaries.forget_before(chunks.first * CHUNK as u64);
     }
 }
 

@@ -95,7 +95,7 @@ fn appenders_and_a_reader() {
 fn appenders_and_a_bell() {
     let journal = Arc::new(Journal::new(APPENDERS));
     journal.make_room_for_threads(APPENDERS);
-    journal.begin_backlog(1 << 20);
+    journal.begin_backlog(1 << 20, None);
     let bell = Arc::new((Mutex::new(false), Condvar::new()));
     let rung = Arc::clone(&bell);
     journal.set_bell(move || {

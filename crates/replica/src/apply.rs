@@ -141,23 +141,23 @@ impl<'b> Batch<'b> {
                     if let Some(pool) = pool {
                         if let Some(single) = replay.single(engine, &args) {
                             pool.add(engine, Item { request: request.clone(), single, db: replay.db() });
-                            spans.add(request.bytes.clone(), false);
+                            spans.add(request.bytes.clone(), false, replay.db());
                             continue;
                         }
                         pool.join(engine, received);
                     }
                     let streamed = replay.run_streamed(engine, txn, &args);
                     *is_asked |= streamed == Streamed::OffsetRequest;
-                    spans.add(request.bytes.clone(), streamed != Streamed::Change);
+                    spans.add(request.bytes.clone(), streamed != Streamed::Change, replay.db());
                 }
             }
             if let Some(pool) = pool {
                 pool.join(engine, received);
             }
             let context = &mut *txn.context;
-            for (bytes, is_aside) in spans.0 {
+            for Span { bytes, is_aside, db } in spans.0 {
                 let (journal, bytes) = (&engine.keyspace.journal, &buffer[bytes]);
-                journal.append_received(context.slot, &mut context.journal, bytes, is_aside);
+                journal.append_received(context.slot, &mut context.journal, bytes, is_aside, Some(db));
             }
             engine.replication.link.db.store(u64::from(replay.db()), Relaxed);
         });
@@ -182,13 +182,22 @@ fn wait_for_writers_turn(engine: &Engine, generation: u64) -> Result<(), LinkErr
 
 /// Adjacent byte ranges of the same kind.
 #[derive(Default)]
-struct Spans(Vec<(std::ops::Range<usize>, bool)>);
+struct Spans(Vec<Span>);
+
+struct Span {
+    bytes: std::ops::Range<usize>,
+    is_aside: bool,
+    /// The database selected at its end.
+    db: u32,
+}
 
 impl Spans {
-    fn add(&mut self, bytes: std::ops::Range<usize>, is_aside: bool) {
+    fn add(&mut self, bytes: std::ops::Range<usize>, is_aside: bool, db: u32) {
         match self.0.last_mut() {
-            Some((last, kind)) if *kind == is_aside && last.end == bytes.start => last.end = bytes.end,
-            _ => self.0.push((bytes, is_aside)),
+            Some(last) if last.is_aside == is_aside && last.bytes.end == bytes.start => {
+                (last.bytes.end, last.db) = (bytes.end, db);
+            }
+            _ => self.0.push(Span { bytes, is_aside, db }),
         }
     }
 }

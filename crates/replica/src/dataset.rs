@@ -202,6 +202,6 @@ fn adopt_history(engine: &Engine, id: &str, offset: u64, note: Option<Replicatio
     engine.replication.link.db.store(u64::from(db), Relaxed);
     // The backlog of another history is dropped.
     journal.end_backlog();
-    journal.begin_backlog(engine.config.repl_backlog_size());
+    journal_uses::begin_backlog(engine);
     journal_uses::set_journal_use(engine, FOR_REPLICAS, true);
 }

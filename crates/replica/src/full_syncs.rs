@@ -272,7 +272,7 @@ fn begin_stream(engine: &Engine) -> u64 {
     if journal.backlog().is_none() {
         let mut state = engine.replication.state.lock();
         state.history.begin_anew();
-        journal.begin_backlog(engine.config.repl_backlog_size());
+        journal_uses::begin_backlog(engine);
         log::info!("Replication backlog created, my new replication ID is '{}'", state.history.id());
     }
     journal_uses::set_journal_use(engine, FOR_REPLICAS, true);

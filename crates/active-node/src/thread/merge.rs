@@ -502,7 +502,7 @@ impl Thread<'_> {
         if !bytes.is_empty() {
             request::push(&mut bytes, &[b"EXEC"]);
             let (journal, context) = (&engine.keyspace.journal, &mut *txn.context);
-            journal.append_received(context.slot, &mut context.journal, &bytes, false);
+            journal.append_received(context.slot, &mut context.journal, &bytes, false, None);
             journal.forget_database();
             self.own_until = journal.end();
         }

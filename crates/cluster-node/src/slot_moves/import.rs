@@ -203,7 +203,7 @@ pub fn apply_import(
         engine.keyspace.settings.journals.store(journals, Relaxed);
         if journals != 0 {
             let (journal, context) = (&engine.keyspace.journal, &mut *txn.context);
-            journal.append_received(context.slot, &mut context.journal, bytes, false);
+            journal.append_received(context.slot, &mut context.journal, bytes, false, None);
             journal.forget_database();
         }
     });

@@ -16,7 +16,7 @@ use braid_base::sync::atomic::Ordering::*;
 use braid_base::sync::lock;
 use braid_resp::request;
 
-use super::{Chunks, Journal, Reader, Writer};
+use super::{Boundary, Chunks, Journal, NO_DATABASE, Reader, Writer, enters_chunk};
 
 /// The last bytes of the log, kept for replicas.
 pub(super) struct Backlog {
@@ -29,6 +29,11 @@ impl Backlog {
     /// The first offset that is kept if the log ends at `end`.
     pub(super) fn first(&self, end: u64) -> u64 {
         self.start.max(end.saturating_sub(self.size))
+    }
+
+    /// The offset at which it began.
+    pub(super) fn begin(&self) -> u64 {
+        self.start
     }
 }
 
@@ -80,10 +85,13 @@ pub struct Kept {
 }
 
 impl Journal {
-    /// Starts to keep the last `size` bytes of the log. No thread may append meanwhile (the world
-    /// is stopped).
-    pub fn begin_backlog(&self, size: u64) {
-        lock(&self.chunks).backlog = Some(Backlog { start: self.end(), size });
+    /// Starts to keep the last `size` bytes of the log. `db`: the database selected there, if it
+    /// is known. No thread may append meanwhile (the world is stopped).
+    pub fn begin_backlog(&self, size: u64, db: Option<u32>) {
+        let mut chunks = lock(&self.chunks);
+        let offset = self.end();
+        chunks.backlog = Some(Backlog { start: offset, size });
+        chunks.boundaries.begin(Boundary { offset, db });
     }
 
     /// From now on, keeps only data that readers need.
@@ -138,15 +146,30 @@ impl Journal {
         self.append_asides(slot, writer, Some(db), &bytes);
     }
 
-    /// Appends data received from a primary, unchanged. `is_aside`: readers that write files skip
-    /// it. The caller adds a SELECT if one is missing. The world is stopped.
-    pub fn append_received(&self, slot: usize, writer: &mut Writer, bytes: &[u8], is_aside: bool) {
+    /// Appends data received from a primary, unchanged: whole units. `is_aside`: readers that write
+    /// files skip it. `db`: the database selected at its end, if it is known. The caller adds a
+    /// SELECT if one is missing. The world is stopped.
+    pub fn append_received(
+        &self,
+        slot: usize,
+        writer: &mut Writer,
+        bytes: &[u8],
+        is_aside: bool,
+        db: Option<u32>,
+    ) {
         if is_aside {
-            self.append_asides(slot, writer, None, bytes);
+            let aside = self.append_asides(slot, writer, None, bytes);
+            if enters_chunk(&aside) {
+                // Not the database of the word: that is this server's own.
+                self.note_boundary(aside.end, db.unwrap_or(NO_DATABASE));
+            }
             return;
         }
         let range = self.take(slot, None, bytes.len());
         self.copy(&mut writer.chunk, range.start, bytes);
+        if enters_chunk(&(range.start..range.end)) {
+            self.note_boundary(range.end, db.unwrap_or(NO_DATABASE));
+        }
         self.notes[slot].store(u64::MAX, Release);
         writer.end = range.end;
         writer.has_appended = true;
@@ -174,6 +197,9 @@ impl Journal {
         }
         self.copy(&mut writer.chunk, range.start, &range.select);
         self.copy(&mut writer.chunk, from, bytes);
+        if enters_chunk(&(range.start..range.end)) {
+            self.note_boundary(range.end, range.db);
+        }
         self.notes[slot].store(u64::MAX, Release);
         writer.has_appended = true;
         from..range.end

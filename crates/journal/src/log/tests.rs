@@ -168,7 +168,7 @@ fn append_numbers(journal: &Journal, writer: &mut Writer, numbers: std::ops::Ran
 /// A reader that writes a file and one that feeds a replica, both starting at the log's end.
 fn file_and_replica(journal: &Journal) -> (Reader, Reader) {
     let file = journal.reader();
-    journal.begin_backlog(1 << 20);
+    journal.begin_backlog(1 << 20, None);
     (file, journal.reader_from(journal.end()).expect("the end is always kept"))
 }
 
@@ -235,7 +235,7 @@ fn a_reader_begins_anywhere_in_the_backlog() {
     let mut writer = Writer::default();
     append_numbers(&journal, &mut writer, 0..10);
     assert!(journal.reader_from(journal.end()).is_none(), "there is no backlog");
-    journal.begin_backlog(SIZE);
+    journal.begin_backlog(SIZE, None);
     let start = journal.end();
     let mut first = journal.reader_from(start).expect("kept");
     let mut log = Vec::new();
@@ -264,7 +264,7 @@ fn a_reader_begins_anywhere_in_the_backlog() {
 fn a_backlog_without_readers_does_not_grow() {
     let journal = journal(1);
     let mut writer = Writer::default();
-    journal.begin_backlog(2 * CHUNK as u64);
+    journal.begin_backlog(2 * CHUNK as u64, None);
     for _ in 0..40 {
         append_numbers(&journal, &mut writer, 0..if cfg!(miri) { 5 } else { 200 });
         assert!(journal.memory_bytes() < (4 + SPARE_CHUNKS) * CHUNK, "{}", journal.memory_bytes());
