@@ -183,7 +183,8 @@ impl Txn<'_> {
         let words = kind.descriptor().and_then(|descriptor| descriptor.members.as_ref());
         let Some(name) = words.map(|words| words.remove.as_bytes()) else { return };
         let mut name = name.to_vec();
-        if self.keyspace().settings.tells_losses.load(Relaxed) {
+        let settings = &self.keyspace().settings;
+        if settings.tells_losses.load(Relaxed) || settings.spells_losses.load(Relaxed) {
             name[..1].make_ascii_lowercase();
         }
         let args = [&name[..], key].into_iter().chain(gone.iter().map(|member| &**member));

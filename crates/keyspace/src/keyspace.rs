@@ -117,6 +117,9 @@ pub struct Settings {
     /// collection's changed elements from the unchanged ones ([`crate::Txn::journals_for_peers`]),
     /// and they need additions of existing elements ([`crate::Txn::journal_addition`]).
     pub tells_losses: AtomicBool,
+    /// The journal's readers distinguish keys lost by expiry or eviction from removed ones, and
+    /// need no more detail than that (change feeds).
+    pub spells_losses: AtomicBool,
     /// Removals without a client's request that are journalled as UNLINK: one bit per [`Removal`].
     pub unlinks: AtomicU8,
     /// Set by DEBUG SET-ACTIVE-EXPIRE 0.
@@ -148,11 +151,12 @@ impl Settings {
     /// The command that journals the loss of a key, spelled as a loss if readers need that.
     pub fn removal(&self, why: Removal) -> &'static [u8] {
         let unlinks = self.unlinks.load(Relaxed) & why as u8 != 0;
+        let spells = self.tells_losses.load(Relaxed) || self.spells_losses.load(Relaxed);
         match (why, unlinks) {
-            (Removal::Expired, false) if self.tells_losses.load(Relaxed) => b"dEL",
-            (Removal::Expired, true) if self.tells_losses.load(Relaxed) => b"uNLINK",
-            (Removal::Evicted, false) if self.tells_losses.load(Relaxed) => b"DEl",
-            (Removal::Evicted, true) if self.tells_losses.load(Relaxed) => b"UNLINk",
+            (Removal::Expired, false) if spells => b"dEL",
+            (Removal::Expired, true) if spells => b"uNLINK",
+            (Removal::Evicted, false) if spells => b"DEl",
+            (Removal::Evicted, true) if spells => b"UNLINk",
             (_, false) => b"DEL",
             (_, true) => b"UNLINK",
         }

@@ -9,7 +9,7 @@ pub const FLOORS: [&[&str]; 9] = [
     &["resp", "containers", "vectors", "net", "client", "journal", "etcd", "group"],
     &["config", "rdb", "keyspace", "active", "search"],
     &["persistence", "values", "spec", "scripting"],
-    &["clients", "notify", "telemetry", "acl", "replication", "process"],
+    &["clients", "notify", "telemetry", "acl", "replication", "feed", "process"],
     &["executor"],
     &["types", "durable", "replica", "cluster-node", "active-node", "search-node", "node"],
     &["commands"],
