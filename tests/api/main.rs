@@ -19,6 +19,7 @@ mod crashes;
 mod eviction;
 mod expiry;
 mod fairness;
+mod feeds;
 mod hot_values;
 mod keys;
 mod lifecycle;

@@ -57,6 +57,9 @@ pub const HELD_SLOTS: u64 = 1 << 19;
 /// Costs per slot are counted (`cluster-slot-stats-enabled`).
 pub const SLOT_STATS: u64 = 1 << 20;
 
+/// There are change feeds: writes to their names are refused.
+pub const FEEDS: u64 = 1 << 21;
+
 /// This server may not serve at present. Never set in the shared word: each thread checks for it
 /// once per batch.
 pub const FENCED: u64 = 1 << 7;
@@ -71,7 +74,7 @@ pub const STALE: u64 = 1 << 15;
 /// no state is set and that its user is unchanged.
 const STATES: u64 = GENERATION - 1;
 /// Increment of the generation of users.
-const GENERATION: u64 = 1 << 21;
+const GENERATION: u64 = 1 << 22;
 
 /// The attention word.
 #[derive(Default)]

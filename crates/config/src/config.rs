@@ -157,6 +157,14 @@ impl Config {
         }
     }
 
+    /// The words that define the change feeds, three for each.
+    pub fn change_feeds(&self) -> Arc<[String]> {
+        match &**self.other_at(index::CHANGE_FEED) {
+            Value::Words(words) => words.clone(),
+            _ => Arc::from([]),
+        }
+    }
+
     /// Save points; empty means no automatic snapshots.
     pub fn save_points(&self) -> Arc<[SavePoint]> {
         match &**self.other_at(index::SAVE) {

@@ -49,6 +49,8 @@ pub enum Special {
     Bind,
     /// `replicaof`: host and port.
     ReplicaOf,
+    /// `change-feed`: a name, a pattern of keys, and `keys` or `values`; several lines add up.
+    ChangeFeed,
     /// `latency-tracking-info-percentiles`: numbers from 0 to 100.
     LatencyPercentiles,
 }
@@ -330,6 +332,11 @@ impl Directive {
             DirectiveKind::Special(special) => matches!(special, Special::NotifyKeyspaceEvents),
             DirectiveKind::Text { .. } => false,
         }
+    }
+
+    /// True if its value has this code of its own.
+    pub fn kind_is(&self, expected: Special) -> bool {
+        matches!(self.kind, DirectiveKind::Special(special) if special == expected)
     }
 
     /// True if it takes several arguments.

@@ -278,7 +278,11 @@ impl Reader<'_> {
         {
             self.more_masters.push(format!("{}:{}", before.host, before.port));
         }
-        let value = if index == index::SAVE { self.add_save_points(value, values == [""]) } else { value };
+        let value = match index {
+            index::SAVE => self.add_save_points(value, values == [""]),
+            index::CHANGE_FEED => self.add_change_feeds(value),
+            _ => value,
+        };
         self.config.store(index, value);
         Ok(())
     }
@@ -334,6 +338,16 @@ impl Reader<'_> {
         match value {
             Value::Save(added) if !first && !from_nothing => {
                 Value::Save(self.config.save_points().iter().chain(added.iter()).copied().collect())
+            }
+            other => other,
+        }
+    }
+
+    /// Feeds add up over the lines; an empty word drops those before it.
+    fn add_change_feeds(&self, value: Value) -> Value {
+        match value {
+            Value::Words(added) if !added.is_empty() => {
+                Value::Words(self.config.change_feeds().iter().chain(added.iter()).cloned().collect())
             }
             other => other,
         }

@@ -60,6 +60,9 @@ pub const DEFAULT_PERCENTILES: [f64; 3] = [50.0, 99.0, 99.9];
 /// Maximum number of addresses for `bind`.
 const BIND_ADDRESSES_MAX: usize = 16;
 
+/// Words that define a change feed: a name, a pattern, and `keys` or `values`.
+pub const CHANGE_FEED_WORDS: usize = 3;
+
 /// Host and port of the master.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MasterAddress {
@@ -241,6 +244,24 @@ pub(crate) fn parse_oom_scores(words: &[&str]) -> Result<[i32; 3], String> {
             .ok_or("Invalid oom-score-adj-values, elements must be between -2000 and 2000.")?;
     }
     Ok(scores)
+}
+
+/// The words of change feeds; a single empty word is none.
+pub(crate) fn parse_change_feed(words: &[&str]) -> Result<Vec<String>, String> {
+    if matches!(words, [] | [""]) {
+        return Ok(Vec::new());
+    }
+    let is_good = |feed: &[&str]| match feed {
+        [name, pattern, content] => {
+            let is = |word: &str| content.eq_ignore_ascii_case(word);
+            !name.is_empty() && !pattern.is_empty() && (is("keys") || is("values"))
+        }
+        _ => false,
+    };
+    if !words.chunks(CHANGE_FEED_WORDS).all(is_good) {
+        return Err("each feed has a name, a pattern of keys, and 'keys' or 'values'".to_owned());
+    }
+    Ok(words.iter().map(|&word| word.to_owned()).collect())
 }
 
 /// Parses addresses to listen on. One empty argument means none.

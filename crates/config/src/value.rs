@@ -60,6 +60,7 @@ pub(crate) fn default_value(directive: &Directive) -> Value {
         DirectiveKind::Special(Special::Bind) => {
             Value::Words(special::DEFAULT_BIND.map(str::to_owned).into())
         }
+        DirectiveKind::Special(Special::ChangeFeed) => Value::Words([].into()),
         DirectiveKind::Special(Special::ReplicaOf) => Value::Master(None),
         DirectiveKind::Special(Special::LatencyPercentiles) => {
             Value::Percentiles(special::DEFAULT_PERCENTILES.as_slice().into())
@@ -126,6 +127,7 @@ fn parse_special(special: Special, words: &[&str], context: &ParseContext<'_>) -
             Value::Scalar(i64::from(flags.0))
         }
         Special::Bind => Value::Words(special::parse_bind(words)?.into()),
+        Special::ChangeFeed => Value::Words(special::parse_change_feed(words)?.into()),
         Special::ReplicaOf => Value::Master(special::parse_replica_of(words)?.map(Arc::new)),
         Special::LatencyPercentiles => Value::Percentiles(special::parse_percentiles(words)?.into()),
     })
@@ -303,6 +305,10 @@ pub(crate) fn file_lines(directive: &Directive, value: &Value) -> Vec<String> {
             })
             .collect(),
         Value::Words(words) if words.is_empty() => vec![format!("{name} \"\"")],
+        Value::Words(words) if directive.kind_is(Special::ChangeFeed) => words
+            .chunks(special::CHANGE_FEED_WORDS)
+            .map(|feed| format!("{name} {}", special::join(feed, |word| quote_if_needed(word))))
+            .collect(),
         Value::Words(words) => {
             let mut line = special::join(words, |word| quote_if_needed(word));
             if words.len() == 1 && line != words[0] {

@@ -113,6 +113,13 @@ fn valid_special(special: Special, dice: &mut Dice, folder: &Path) -> Vec<String
         Special::Bind => (0..=dice.below(4))
             .map(|_| (*dice.pick(&["127.0.0.1", "-::1", "*", "a\"b", "h'", "\\x"])).to_owned())
             .collect(),
+        Special::ChangeFeed if dice.below(4) == 0 => none(),
+        Special::ChangeFeed => (0..=dice.below(2))
+            .flat_map(|_| {
+                let pattern = *dice.pick(&["*", "order:*", "a b", "q\"['x']"]);
+                [format!("feed{}", dice.roll()), pattern.to_owned(), "values".to_owned()]
+            })
+            .collect(),
         // Any other value is refused.
         Special::ReplicaOf => vec!["no".into(), "ONE".into()],
         Special::LatencyPercentiles if dice.below(5) == 0 => none(),

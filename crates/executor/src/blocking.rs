@@ -66,7 +66,7 @@ impl Blocked {
 }
 
 /// Ends a wait. True for the one caller that must reply.
-fn claim(waiter: &Waiter) -> bool {
+pub(crate) fn claim(waiter: &Waiter) -> bool {
     waiter.request.client.claim(waiter)
 }
 
@@ -139,6 +139,7 @@ impl Call<'_, '_> {
             generation: session.login.generation,
             nanos: AtomicU64::new(0),
             timeout: wait.timeout,
+            until_ms: wait.until_ms,
             precomputed: Mutex::new(None),
         };
         let db = self.keyspace.db();
@@ -442,6 +443,8 @@ pub fn unblock(engine: &Engine, slot: usize, record: &ClientRecord, how: Unblock
 pub enum WaitEnd {
     /// The timeout has passed.
     Timeout,
+    /// What it waits for may be there: the command runs again.
+    News,
     /// CLIENT UNBLOCK, which has counted the command.
     Unblocked,
     /// CLIENT UNBLOCK ... ERROR, which has counted the command.
@@ -512,16 +515,29 @@ impl Blocked {
         self.waiter.request.precomputed.lock().take()
     }
 
-    /// True if the command runs again when its time is over.
-    pub fn runs_again(&self) -> bool {
-        self.waiter.request.timeout == TimeoutReply::RunAgain
+    /// True if the command runs again after the wait has ended in this way.
+    pub fn runs_again(&self, end: WaitEnd) -> bool {
+        match end {
+            WaitEnd::Timeout => self.waiter.request.timeout == TimeoutReply::RunAgain,
+            WaitEnd::News => true,
+            _ => false,
+        }
+    }
+
+    /// True if the command may run again before its time is over, on behalf of nobody's change of
+    /// its keys ([`Wait::until_ms`]).
+    pub fn continues(&self) -> bool {
+        self.waiter.request.until_ms.is_some()
     }
 
     /// Called before the command runs again: its reply is still unwanted if it was (CLIENT REPLY
-    /// SKIP).
-    pub fn keep_silent(&self, session: &mut Session) {
+    /// SKIP), and its time is over when it was.
+    pub fn continue_in(&self, session: &mut Session) {
         if self.silent && session.reply.mode == ReplyMode::On {
             session.set_reply_mode(ReplyMode::Skip);
+        }
+        if let Some(until_ms) = self.waiter.request.until_ms {
+            session.set_waits_until(until_ms);
         }
     }
 
@@ -552,7 +568,7 @@ impl Blocked {
         let slot = worker.context.slot;
         let (mark, reply_start) = (reply.mark(), reply.len());
         match end {
-            WaitEnd::Timeout | WaitEnd::Unblocked => match request.timeout {
+            WaitEnd::Timeout | WaitEnd::News | WaitEnd::Unblocked => match request.timeout {
                 TimeoutReply::NullArray | TimeoutReply::RunAgain => reply.null_array(),
                 TimeoutReply::Acknowledgements(acks) => acks.reply(engine, reply),
                 TimeoutReply::ShutdownFailed => reply.error(SHUTDOWN_FAILED),

@@ -43,13 +43,14 @@ use crate::blocking::state::Later;
 use crate::engine::Engine;
 use crate::engine::call::{Call, Others};
 pub use crate::engine::request::Request;
+use crate::feeds;
 use crate::locks::{LockSet, lock};
 use crate::session::{ReplyMode, Session, session_attention};
 use crate::transaction::Queued;
 pub use crate::worker::Worker;
 use body::run_body;
 use braid_clients::attention::{
-    LOADING, MEMORY_LIMIT, MONITORS, OTHER_NODES, PAUSED, READ_ONLY, REPLICA, SLOT_STATS,
+    FEEDS, LOADING, MEMORY_LIMIT, MONITORS, OTHER_NODES, PAUSED, READ_ONLY, REPLICA, SLOT_STATS,
 };
 use braid_clients::client_flags;
 use braid_spec::spec::Spec;
@@ -166,6 +167,9 @@ fn is_quickly_allowed(request: &Request<'_>, command: &Command, hash: u64, atten
     if attention & OTHER_NODES != 0 && command.simple_keys.is_single() && slots::serves_slot_of(engine, hash)
     {
         attention &= !OTHER_NODES;
+    }
+    if attention & FEEDS != 0 && feeds::is_far_from_feeds(engine, command, hash) {
+        attention &= !FEEDS;
     }
     attention == session.login.fast_path_word
         || (attention == session.login.generation

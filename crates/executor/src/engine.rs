@@ -14,6 +14,7 @@ use braid_base::hash::KeyHasher;
 use braid_clients::Clients;
 use braid_clients::attention::{APPEND_ONLY_FAILED, Attention, OTHER_NODES, SNAPSHOT_FULL};
 use braid_config::Config;
+use braid_feed::Feeds;
 use braid_keyspace::events::Observer;
 use braid_keyspace::keyspace::Shape;
 use braid_keyspace::{Context, Keyspace};
@@ -33,6 +34,7 @@ use crate::memory::state::Memory;
 use crate::services::{ActiveLog, ClusterMode, Membership, Services};
 use crate::state::append_only::AppendOnly;
 use crate::state::background_save::BackgroundSave;
+use crate::state::feed_waiters::FeedWaiters;
 use crate::state::migrations::Migrations;
 use crate::state::shutdown::Shutdown;
 use crate::state::slot_moves::SlotMoves;
@@ -81,6 +83,9 @@ pub struct Engine {
     pub sync_writes: SyncWrites,
     /// Replicas, and the link to a primary.
     pub replication: Replication,
+    /// Change feeds, and the clients that wait for their entries.
+    pub feeds: Feeds,
+    pub(crate) feed_waiters: FeedWaiters,
     /// The group of this server (`group-name`).
     pub group: Option<Arc<dyn Membership>>,
     /// This server as a cluster node (`cluster-enabled`).
@@ -159,6 +164,8 @@ impl Engine {
             durability: Durability::default(),
             sync_writes: SyncWrites::default(),
             replication: Replication::default(),
+            feeds: Feeds::default(),
+            feed_waiters: FeedWaiters::default(),
             group,
             cluster,
             active,

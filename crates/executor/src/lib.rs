@@ -24,6 +24,7 @@ pub mod cluster_map;
 pub mod dispatch;
 pub mod durability;
 pub mod engine;
+pub mod feeds;
 pub mod journal_room;
 pub mod journal_uses;
 pub mod limits;

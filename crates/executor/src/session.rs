@@ -53,7 +53,8 @@ pub mod session_attention {
     pub const IS_REPLICA: u16 = 64;
     /// Is an import source.
     pub const IMPORTS: u16 = 128;
-    /// The current command runs again, with a result computed in the background.
+    /// The current command runs again, with a result computed in the background, or because
+    /// there may be something for it now.
     pub const RUNS_AGAIN: u16 = 256;
 }
 
@@ -150,6 +151,9 @@ pub struct Execution {
     pub(crate) precomputed: Option<Box<Precomputed>>,
     /// What the current command has found before its keys were locked (`ahead.rs`).
     pub(crate) findings: Option<Findings>,
+    /// The current command has waited before, and waits until this time (ms since the Unix epoch;
+    /// 0 = forever).
+    waits_until: Option<i64>,
     /// Set for a session that stands in for a client's own while another thread runs its command.
     pub(crate) serving: Option<Serving>,
     /// Commands may not block: they run within an atomic context.
@@ -342,7 +346,10 @@ impl Session {
             | bit(self.listener.tracking.is_some(), session_attention::TRACKS)
             | bit(self.replication.replica.is_some(), session_attention::IS_REPLICA)
             | bit(self.options.import_source, session_attention::IMPORTS)
-            | bit(self.execution.precomputed.is_some(), session_attention::RUNS_AGAIN);
+            | bit(
+                self.execution.precomputed.is_some() || self.execution.waits_until.is_some(),
+                session_attention::RUNS_AGAIN,
+            );
     }
 
     /// Provides the precomputed result of the next command.
@@ -351,11 +358,23 @@ impl Session {
         self.update_attention();
     }
 
-    /// Drops the precomputed result of a finished command.
+    /// Drops what the next command was to continue with, once it has run.
     pub(crate) fn forget_precomputed(&mut self) {
-        if self.execution.precomputed.take().is_some() {
+        if self.execution.precomputed.take().is_some() | self.execution.waits_until.take().is_some() {
             self.update_attention();
         }
+    }
+
+    /// The next command has waited before, and waits until this time.
+    pub(crate) fn set_waits_until(&mut self, until_ms: i64) {
+        self.execution.waits_until = Some(until_ms);
+        self.update_attention();
+    }
+
+    /// If the current command has waited before: until when it waits (ms since the Unix epoch; 0 =
+    /// forever).
+    pub fn waits_until(&self) -> Option<i64> {
+        self.execution.waits_until
     }
 
     /// Lets the client see expired keys while the server is in import mode (CLIENT IMPORT-SOURCE).

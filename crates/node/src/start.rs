@@ -7,7 +7,7 @@ use braid_active_node::{peers, state};
 use braid_cluster_node::{group, identity};
 use braid_config::Config;
 use braid_executor::services::Services;
-use braid_executor::{Engine, Rows, durability, settings};
+use braid_executor::{Engine, Rows, durability, feeds, settings};
 use braid_process::{Process, Start};
 use braid_replica::{role, sync_writes};
 
@@ -29,6 +29,8 @@ pub fn start(config: Arc<Config>, commands: Rows, start: Start) -> std::io::Resu
     follow_settings(&engine);
     sync_writes::check_sync_writes(&engine, &engine.config).map_err(std::io::Error::other)?;
     role::begin_in_configured_role(&engine);
+    let defined = braid_feed::parse(&engine.config.change_feeds());
+    defined.and_then(|list| feeds::begin_feeds(&engine, list)).map_err(std::io::Error::other)?;
     // A failure is in the log.
     let _ = settings::apply_oom_score(&engine);
     peers::begin_active(&engine);

@@ -4,7 +4,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use braid_executor::engine::Engine;
-use braid_executor::journal_uses::{self, FOR_REPLICAS};
+use braid_executor::journal_uses::{self, FOR_FEEDS, FOR_REPLICAS};
 use braid_executor::tell_replicas;
 use braid_executor::world;
 use braid_keyspace::Context;
@@ -82,7 +82,8 @@ fn give_up_backlog(engine: &Engine, now_ms: i64) {
         let is_primary = !engine.replication.link.is_replica();
         // Members of a group that acknowledge later need the whole backlog: a change that is
         // not journalled cannot be waited for.
-        let is_required = engine.replication.in_sync.requires_any();
+        let is_required =
+            engine.replication.in_sync.requires_any() || journal_uses::journals_for(engine, FOR_FEEDS);
         is_primary
             && !is_required
             && state.replicas.is_empty()

@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use braid_clients::attention::FEW_REPLICAS;
 use braid_clients::{ClientRecord, Message, client_flags};
 use braid_executor::engine::Engine;
+use braid_executor::feeds;
 use braid_executor::session::{ReplyMode, Session};
 use braid_journal::Reader;
 use braid_keyspace::Context;
@@ -274,16 +275,19 @@ pub fn tell_replicas_of_changes(engine: &Engine) {
     let journal = &engine.keyspace.journal;
     let (end, awaited) = sendable(engine);
     let may_send = awaited.is_none() && end == journal.end();
-    if !(may_send && engine.replication.streams.send(journal, end, &engine.replication.sent_bytes)) {
+    if may_send && engine.replication.streams.send(journal, end, &engine.replication.sent_bytes) {
+        feeds::wake_readers(engine);
+    } else {
         journal.wake();
     }
 }
 
-/// Rings the bells of the loops that wait for journalled changes.
+/// Rings the bells of the loops that wait for journalled changes, and wakes readers of feeds.
 pub fn tell_feeders(engine: &Engine) {
     for slot in engine.replication.loops.lock().drain(..) {
         engine.clients.mailboxes[slot].ring();
     }
+    feeds::wake_readers(engine);
 }
 
 /// How far the journal may be sent to replicas: with `appendfsync always`, only the part that

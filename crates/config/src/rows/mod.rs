@@ -181,7 +181,7 @@ pub(crate) mod index {
     pub(crate) use super::network::BIND;
     pub(crate) use super::observe::{NOTIFY, PERCENTILES};
     pub(crate) use super::persistence::SAVE;
-    pub(crate) use super::replication::REPLICAOF;
+    pub(crate) use super::replication::{CHANGE_FEED, REPLICAOF};
 }
 
 /// The flat table with its name index.

@@ -69,6 +69,12 @@ super::directives! {
         integer("repl-backlog-size", || 1 << 20, 1, LONG_MAX, Unit::Bytes)
             .integer_check(checks::backlog_size);
 
+    /// A change feed: its name, a pattern of keys, and `keys` or `values`. Each line adds one.
+    /// Clients read the changes of these keys as a stream of that name, as far back as
+    /// repl-backlog-size reaches.
+    change_feeds: special =>
+        special("change-feed", Special::ChangeFeed).immutable().beyond_redis();
+
     /// Seconds without replicas after which a primary frees the backlog; 0 keeps it.
     repl_backlog_ttl_seconds: u64 =>
         integer("repl-backlog-ttl", || 3600, 0, LONG_MAX, Unit::Seconds);
@@ -154,3 +160,5 @@ super::directives! {
 
 /// Position of `replicaof`.
 pub(crate) const REPLICAOF: usize = index_of!(replicaof);
+/// Position of `change-feed`.
+pub(crate) const CHANGE_FEED: usize = index_of!(change_feeds);

@@ -40,6 +40,9 @@ pub struct Wait<'k> {
     pub args: Option<Vec<Box<[u8]>>>,
     /// The reply after the timeout or CLIENT UNBLOCK.
     pub timeout: TimeoutReply,
+    /// The command may run again before its time is over, and then waits until this time (ms since
+    /// the Unix epoch; 0 = forever).
+    pub until_ms: Option<i64>,
 }
 
 /// The reply of a command whose wait has timed out.
@@ -77,6 +80,7 @@ impl<'k> Wait<'k> {
             refusal: Refusal::NullArray,
             args: None,
             timeout: TimeoutReply::NullArray,
+            until_ms: None,
         }
     }
 }
@@ -102,6 +106,7 @@ pub struct Request {
     /// Nanoseconds that the command ran before it blocked, plus background work since.
     pub(crate) nanos: AtomicU64,
     pub(crate) timeout: TimeoutReply,
+    pub(crate) until_ms: Option<i64>,
     /// The result computed for the command, when it is to run again.
     pub(crate) precomputed: Mutex<Option<Box<Precomputed>>>,
 }

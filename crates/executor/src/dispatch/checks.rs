@@ -9,9 +9,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use ::braid_acl as acl;
 use braid_acl::log::Origin;
 use braid_clients::attention::{
-    APPEND_ONLY_FAILED, FENCED, FEW_IN_SYNC, FEW_REPLICAS, FORMER_PRIMARY, HELD_SLOTS, JOURNAL_FULL, LOADING,
-    LOADING_BESIDE, MEMORY_LIMIT, MIGRATES, OTHER_NODES, PAUSED, READ_ONLY, REPLICA, SNAPSHOT_FULL, STALE,
-    STOPPING, WRITES_REFUSED,
+    APPEND_ONLY_FAILED, FEEDS, FENCED, FEW_IN_SYNC, FEW_REPLICAS, FORMER_PRIMARY, HELD_SLOTS, JOURNAL_FULL,
+    LOADING, LOADING_BESIDE, MEMORY_LIMIT, MIGRATES, OTHER_NODES, PAUSED, READ_ONLY, REPLICA, SNAPSHOT_FULL,
+    STALE, STOPPING, WRITES_REFUSED,
 };
 use braid_clients::pause::PauseMode;
 use braid_config::ProtectedAction;
@@ -24,7 +24,7 @@ use crate::engine::{Engine, access};
 use crate::memory::{self, Pressure, make_room};
 use crate::session::{Session, session_attention};
 use crate::transaction::{Queue, Queued};
-use crate::{journal_room, redirect};
+use crate::{feeds, journal_room, redirect};
 
 /// The facts that decide whether a request may run.
 pub(super) struct AdmissionContext<'r> {
@@ -219,6 +219,9 @@ pub(super) fn check(
     }
     if command.checks_slots || attention & OTHER_NODES != 0 {
         slots::check(engine, worker, session, command, args)?;
+    }
+    if attention & FEEDS != 0 {
+        feeds::check(engine, command, args)?;
     }
     if attention & FENCED != 0 && serves_data(engine, session.transaction.queue.as_deref(), command) {
         engine.sync_writes.counts.fenced.fetch_add(1, Relaxed);

@@ -27,10 +27,11 @@ use crate::cluster_map::ClusterView;
 use crate::engine::Engine;
 use crate::engine::access;
 use crate::engine::call::{Call, Others};
+use crate::feeds;
 use crate::locks::LockSet;
 use crate::session::Session;
 use braid_acl::log::Origin;
-use braid_clients::attention::{MONITORS, STALE};
+use braid_clients::attention::{FEEDS, MONITORS, STALE};
 use braid_spec::{Command, Flags, Scope, keys};
 use braid_telemetry::{CommandLogs, Cost, monitor};
 
@@ -151,6 +152,12 @@ pub fn call(
     if !run.wrote
         && command.spec.flags.has(Flags::WRITE)
         && let Some(error) = write_refusal(engine, call.session)
+    {
+        return refuse_call(&mut call, run, &error.line());
+    }
+    if engine.attention.get() & FEEDS != 0
+        && !call.session.execution.is_replay
+        && let Err(error) = feeds::check(engine, command, args)
     {
         return refuse_call(&mut call, run, &error.line());
     }

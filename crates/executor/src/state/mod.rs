@@ -4,6 +4,7 @@
 
 pub mod append_only;
 pub mod background_save;
+pub(crate) mod feed_waiters;
 pub mod migrations;
 pub mod script_debugger;
 pub mod shutdown;

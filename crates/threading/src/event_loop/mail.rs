@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use braid_clients::record::Accepted;
 use braid_clients::{Message, client_flags};
-use braid_executor::blocking::Blocked;
+use braid_executor::blocking::{Blocked, WaitEnd};
 use braid_executor::{Session, tell_replicas};
 use braid_net::poller::Interest;
 use braid_net::stream::Stream;
@@ -146,6 +146,9 @@ impl<M: Model> EventLoop<M> {
     fn run_again(&mut self, id: u64) {
         let Some(&place) = self.by_id.get(&id) else { return };
         let Some(client) = self.clients.slab.get(place) else { return };
+        if client.session.blocked.as_ref().is_some_and(|blocked| blocked.continues()) {
+            return self.give_up_waiting(&[place], WaitEnd::News);
+        }
         let Some(blocked) = client.session.blocked.take() else { return };
         if let Some(precomputed) = blocked.take_precomputed() {
             client.session.set_precomputed(precomputed);
@@ -157,7 +160,7 @@ impl<M: Model> EventLoop<M> {
     pub(super) fn run_blocked_again(&mut self, place: u32, blocked: &Blocked) {
         self.clients.deadlines.remove(&(blocked.deadline_ms, place));
         let Some(client) = self.clients.slab.get(place) else { return };
-        blocked.keep_silent(&mut client.session);
+        blocked.continue_in(&mut client.session);
         let mut requests = blocked.request();
         requests.append(&mut client.input.query);
         client.input.query = requests;

@@ -73,7 +73,7 @@ impl<M: Model> EventLoop<M> {
             let Some(client) = self.clients.slab.get(place) else { continue };
             let Some(blocked) = client.session.blocked.take() else { continue };
             blocked.leave(&engine, &mut self.worker);
-            if end == WaitEnd::Timeout && blocked.runs_again() {
+            if blocked.runs_again(end) {
                 self.run_blocked_again(place, &blocked);
                 continue;
             }

@@ -7,7 +7,7 @@ use braid_resp::reply::ReplyBuffer;
 use braid_spec::{CommandError, CommandResult};
 use braid_values::stream::{Consumer, Group, Log, Stream, StreamId};
 
-use super::{no_group_in, reply_entry, reply_id};
+use super::{feed, no_group_in, reply_entry, reply_id};
 
 pub fn help(call: &mut Call) -> CommandResult {
     call.help(&[
@@ -54,6 +54,9 @@ fn name_field(reply: &mut ReplyBuffer, name: &[u8]) {
 pub fn consumers(call: &mut Call) -> CommandResult {
     let now = call.clock_ms();
     let (key, name) = (call.args[2], call.args[3]);
+    if feed::feed_of(call, key).is_some() {
+        return Err(no_group_in(key, name));
+    }
     let stream = call.keyspace.read_as::<Stream>(key)?.ok_or(CommandError::NoSuchKey)?;
     let group = stream.groups().get(name).ok_or_else(|| no_group_in(key, name))?;
     let reply = &mut *call.reply;
@@ -77,6 +80,10 @@ fn progress(reply: &mut ReplyBuffer, log: &Log, group: &Group) {
 }
 
 pub fn groups(call: &mut Call) -> CommandResult {
+    if feed::feed_of(call, call.args[2]).is_some() {
+        call.reply.array(0);
+        return Ok(());
+    }
     let stream = call.keyspace.read_as::<Stream>(call.args[2])?.ok_or(CommandError::NoSuchKey)?;
     let reply = &mut *call.reply;
     reply.array(stream.groups().len());
@@ -91,6 +98,9 @@ pub fn groups(call: &mut Call) -> CommandResult {
 }
 
 pub fn stream(call: &mut Call) -> CommandResult {
+    if let Some(feed) = feed::feed_of(call, call.args[2]) {
+        return feed::info(call, &feed);
+    }
     // The key is checked before the options, as on stock servers.
     stream_of(call)?;
     let options = &call.args[3..];

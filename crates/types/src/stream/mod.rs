@@ -6,6 +6,7 @@
 //! Unlike other collections an empty stream is kept: its last ID and its groups matter.
 
 mod add;
+mod feed;
 mod group;
 mod idempotent;
 mod info;

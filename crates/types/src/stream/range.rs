@@ -6,9 +6,12 @@ use braid_executor::Call;
 use braid_spec::{CommandError, CommandResult};
 use braid_values::stream::Stream;
 
-use super::{range_end, range_start, reply_entry};
+use super::{feed, range_end, range_start, reply_entry};
 
 pub fn xlen(call: &mut Call) -> CommandResult {
+    if let Some(feed) = feed::feed_of(call, call.args[1]) {
+        return feed::len(call, &feed);
+    }
     let len = call.keyspace.read_as::<Stream>(call.args[1])?.map_or(0, |stream| stream.log().len());
     call.reply.integer(len as i64);
     Ok(())
@@ -37,6 +40,10 @@ fn range(call: &mut Call, reverse: bool) -> CommandResult {
     }
     if !rest.is_empty() {
         return Err(CommandError::Syntax);
+    }
+    let feed = feed::feed_of(call, args[1]);
+    if let Some(feed) = feed.filter(|_| most > 0) {
+        return feed::range(call, &feed, reverse, most);
     }
     let Some(stream) = call.keyspace.read_as::<Stream>(args[1])? else {
         call.reply.array(0);

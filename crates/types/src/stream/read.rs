@@ -4,17 +4,21 @@
 //! Both first check all streams, so that an error changes nothing, and then serve one after the
 //! other.
 
+use std::sync::Arc;
+
 use braid_base::number;
-use braid_executor::Call;
 use braid_executor::blocking::{self, TimeoutReply, Wait};
+use braid_executor::{Call, feeds};
+use braid_feed::Feed;
 use braid_keyspace::object::ObjectType;
 use braid_resp::reply::{Protocol, ReplyBuffer};
 use braid_spec::{CommandError, CommandResult, KeyFlags};
 use braid_values::stream::{Claim, ConsumerId, Group, Log, LogEntry, Stream, StreamId};
 use smallvec::SmallVec;
 
+use super::feed::FeedRead;
 use super::pending::Given;
-use super::{no_group, reply_entry, reply_fields, reply_id, strict_id};
+use super::{feed, no_group, reply_entry, reply_fields, reply_id, strict_id};
 
 /// The key positions of XREAD and XREADGROUP. STREAMS can only be found by parsing the other
 /// options, since a group may have that name.
@@ -93,7 +97,8 @@ impl<'a> Options<'a> {
                             "ERR {name} command is not allowed with BLOCK option from scripts"
                         )));
                     }
-                    options.deadline_ms = Some(deadline_of(timeout, call.clock_ms())?);
+                    let given = deadline_of(timeout, call.clock_ms())?;
+                    options.deadline_ms = Some(call.session.waits_until().unwrap_or(given));
                     options.block_at = args.len() - after.len() - 1;
                     after
                 }
@@ -289,6 +294,39 @@ impl Served {
         }
     }
 
+    /// Adds a feed's entries; nothing if there are none, or no room is left. Returns the offset in
+    /// the journal up to which the reader has everything.
+    fn add_feed(
+        &mut self,
+        call: &mut Call,
+        stream: &StreamRead<'_>,
+        feed: &Feed,
+        limit: &mut ReplyLimit,
+    ) -> Result<u64, CommandError> {
+        let Call { engine, session, reply, .. } = call;
+        let history = engine.replication.history();
+        let source = feeds::source(engine, session, &history);
+        let mut read = FeedRead::open(engine, source, feed, stream.behind)?;
+        let (before, had_header) = ((reply.mark(), self.count), self.header.is_some());
+        self.begin_stream(reply, stream.key);
+        (limit.streams, limit.in_stream) = (self.count, 0);
+        let header = reply.begin_array();
+        let mut count = 0;
+        let progress = read.read(engine, |item| {
+            let fits = count < stream.most && limit.add(reply, |reply| item.reply(reply));
+            count += usize::from(fits);
+            fits
+        })?;
+        if count > 0 {
+            reply.end_array(header, count);
+        } else {
+            reply.truncate(before.0);
+            self.count = before.1;
+            self.header = self.header.take().filter(|_| had_header);
+        }
+        Ok(progress.seen)
+    }
+
     fn end(self, reply: &mut ReplyBuffer) {
         match self.header {
             None => {}
@@ -302,51 +340,55 @@ impl Served {
 /// the next one.
 const LAST_ENTRY: &[u8] = b"+";
 
+/// A stream of XREAD: what to read after which ID.
+struct StreamRead<'a> {
+    key: &'a [u8],
+    behind: StreamId,
+    most: usize,
+    feed: Option<Arc<Feed>>,
+}
+
 pub fn xread(call: &mut Call) -> CommandResult {
     let options = Options::parse(call, false)?;
     let (keys, ids) = options.streams.split_at(options.streams.len() / 2);
-    let mut behind: SmallVec<[StreamId; 8]> = SmallVec::new();
-    for (key, id) in keys.iter().zip(ids) {
-        let stream = if call.reaches(key) { call.keyspace.read_as::<Stream>(key)? } else { None };
-        behind.push(match *id {
-            b"$" => stream.map_or(StreamId::MIN, |stream| stream.log().last_id()),
-            LAST_ENTRY => stream
-                .and_then(|stream| stream.log().last_entry())
-                .and_then(|last| last.id.previous())
-                .unwrap_or(StreamId::MIN),
-            b">" => {
-                return Err(CommandError::text(
-                    "ERR The > ID can be specified only when calling XREADGROUP using the GROUP <group> \
-                     <consumer> \
-                     option.",
-                ));
-            }
-            id => strict_id(id, 0)?,
-        });
+    let mut reads: SmallVec<[StreamRead<'_>; 4]> = SmallVec::new();
+    for (&key, &id) in keys.iter().zip(ids) {
+        reads.push(read_of(call, &options, key, id)?);
     }
-    let has_new = |call: &Call, key: &[u8], behind: StreamId| -> Result<bool, CommandError> {
-        let stream = if call.reaches(key) { call.keyspace.peek_as::<Stream>(key)? } else { None };
-        Ok(stream.and_then(|stream| stream.log().last_entry()).is_some_and(|last| last.id > behind))
+    let behind: SmallVec<[StreamId; 8]> = reads.iter().map(|read| read.behind).collect();
+    let has_new = |call: &Call, read: &StreamRead<'_>| -> Result<bool, CommandError> {
+        // Feeds are read when nobody else's change is being told.
+        if read.feed.is_some() {
+            return Ok(!call.is_serving());
+        }
+        let stream = if call.reaches(read.key) { call.keyspace.peek_as::<Stream>(read.key)? } else { None };
+        Ok(stream.and_then(|stream| stream.log().last_entry()).is_some_and(|last| last.id > read.behind))
     };
-    let mut serving: SmallVec<[(&[u8], StreamId, usize); 8]> = SmallVec::new();
-    for ((&key, &id), &behind) in keys.iter().zip(ids).zip(&behind) {
-        if has_new(call, key, behind)? {
-            serving.push((key, behind, if id == LAST_ENTRY { 1 } else { options.most }));
+    let mut serving: SmallVec<[StreamRead<'_>; 4]> = SmallVec::new();
+    for read in reads {
+        if has_new(call, &read)? {
+            serving.push(read);
         }
     }
     if serving.is_empty() {
-        return nothing(call, &options, &behind);
+        return nothing(call, &options, &behind, None);
     }
     if !call.claim() {
         return Ok(());
     }
     let mut served = Served { header: None, count: 0 };
     let mut limit = ReplyLimit { start: call.reply.len(), ..options.limit };
-    for (key, behind, most) in serving {
-        let Some(stream) = call.keyspace.peek_as::<Stream>(key)? else { continue };
-        let Some(start) = behind.next() else { continue };
-        served.add_stream(call.reply, key, &mut limit, |reply, limit| {
-            let mut entries = stream.log().range(start, StreamId::MAX).take(most);
+    let mut seen: Option<u64> = None;
+    for read in serving {
+        if let Some(feed) = &read.feed {
+            let until = served.add_feed(call, &read, feed, &mut limit)?;
+            seen = Some(seen.map_or(until, |seen| seen.min(until)));
+            continue;
+        }
+        let Some(stream) = call.keyspace.peek_as::<Stream>(read.key)? else { continue };
+        let Some(start) = read.behind.next() else { continue };
+        served.add_stream(call.reply, read.key, &mut limit, |reply, limit| {
+            let mut entries = stream.log().range(start, StreamId::MAX).take(read.most);
             let mut count = 0;
             while let Some(entry) = entries.next()
                 && limit.add(reply, |reply| reply_entry(reply, entry))
@@ -356,12 +398,52 @@ pub fn xread(call: &mut Call) -> CommandResult {
             count
         });
     }
+    if served.count == 0 {
+        // Only feeds, and none has an entry.
+        return nothing(call, &options, &behind, seen);
+    }
     served.end(call.reply);
     Ok(())
 }
 
-/// No entries: waits if the client wants to. `behind`: XREAD's IDs, with `$` replaced.
-fn nothing(call: &mut Call, options: &Options<'_>, behind: &[StreamId]) -> CommandResult {
+/// What XREAD reads of one key.
+fn read_of<'a>(
+    call: &Call,
+    options: &Options<'_>,
+    key: &'a [u8],
+    id: &[u8],
+) -> Result<StreamRead<'a>, CommandError> {
+    let feed = feed::feed_of(call, key);
+    let reads = feed.is_none() && call.reaches(key);
+    let stream = if reads { call.keyspace.read_as::<Stream>(key)? } else { None };
+    let behind = match id {
+        b"$" if feed.is_some() => feed::last_id(call),
+        b"$" => stream.map_or(StreamId::MIN, |stream| stream.log().last_id()),
+        LAST_ENTRY if feed.is_some() => {
+            return Err(CommandError::text(
+                "ERR The + ID is not supported for change feeds: use XREVRANGE with COUNT 1",
+            ));
+        }
+        LAST_ENTRY => stream
+            .and_then(|stream| stream.log().last_entry())
+            .and_then(|last| last.id.previous())
+            .unwrap_or(StreamId::MIN),
+        b">" => {
+            return Err(CommandError::text(
+                "ERR The > ID can be specified only when calling XREADGROUP using the GROUP <group> \
+                 <consumer> \
+                 option.",
+            ));
+        }
+        id => strict_id(id, 0)?,
+    };
+    let most = if id == LAST_ENTRY { 1 } else { options.most };
+    Ok(StreamRead { key, behind, most, feed })
+}
+
+/// No entries: waits if the client wants to. `behind`: XREAD's IDs, with `$` replaced. `seen`: if
+/// there are feeds, the offset in the journal up to which they have none.
+fn nothing(call: &mut Call, options: &Options<'_>, behind: &[StreamId], seen: Option<u64>) -> CommandResult {
     let Some(deadline_ms) = options.deadline_ms else {
         call.reply.null_array();
         return Ok(());
@@ -377,7 +459,11 @@ fn nothing(call: &mut Call, options: &Options<'_>, behind: &[StreamId]) -> Comma
         call.args[..given].iter().map(|&arg| arg.into()).chain(fixed).collect()
     });
     let wakes_on_delete = options.group.is_some();
-    call.wait(Wait { wakes_on_delete, args, ..Wait::new(Stream::TYPE, keys, deadline_ms) })
+    let wait = Wait { wakes_on_delete, args, ..Wait::new(Stream::TYPE, keys, deadline_ms) };
+    match seen {
+        Some(seen) => call.wait_for_entries(wait, seen),
+        None => call.wait(wait),
+    }
 }
 
 /// The least time between two looks at entries that others leave pending, in milliseconds.
@@ -387,12 +473,12 @@ const LOOK_INTERVAL_MIN: i64 = 10;
 /// may have been pending for long enough: at `due_ms` one that is pending now, after the idle time
 /// one that is delivered to another consumer meanwhile.
 fn nothing_idle(call: &mut Call, options: &Options<'_>, min_idle: i64, due_ms: i64) -> CommandResult {
-    let Some(deadline_ms) = options.deadline_ms else { return nothing(call, options, &[]) };
+    let Some(deadline_ms) = options.deadline_ms else { return nothing(call, options, &[], None) };
     let now = call.clock_ms();
     let later = now.saturating_add(min_idle.max(LOOK_INTERVAL_MIN));
     let wake_ms = due_ms.max(now.saturating_add(1)).min(later);
     if deadline_ms != 0 && wake_ms >= deadline_ms {
-        return nothing(call, options, &[]);
+        return nothing(call, options, &[], None);
     }
     let mut args: Vec<Box<[u8]>> = call.args.iter().map(|&arg| arg.into()).collect();
     if deadline_ms != 0
@@ -476,6 +562,9 @@ pub fn xreadgroup(call: &mut Call) -> CommandResult {
     let options = Options::parse(call, true)?;
     let Some((group_name, consumer_name)) = options.group else { return Err(CommandError::Syntax) };
     let (keys, ids) = options.streams.split_at(options.streams.len() / 2);
+    if let Some(feed) = keys.iter().find_map(|key| feed::feed_of(call, key)) {
+        return Err(feed::no_groups(&feed.name));
+    }
     let wanted = wanted_of(call, keys, ids, group_name)?;
     let now = call.clock_ms();
     let mut serves = false;
@@ -546,7 +635,7 @@ pub fn xreadgroup(call: &mut Call) -> CommandResult {
     if served.count == 0 {
         return match options.min_idle {
             Some(min_idle) => nothing_idle(call, &options, min_idle, due_ms),
-            None => nothing(call, &options, &[]),
+            None => nothing(call, &options, &[], None),
         };
     }
     served.end(call.reply);
