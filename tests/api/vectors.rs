@@ -79,7 +79,8 @@ fn elements_come_and_go_on_many_connections() {
             return;
         }
         let port = server.port().to_string();
-        let replica = TestServer::start(&["--replicaof", "127.0.0.1", &port, "--enable-debug-command", "yes"]);
+        let replica =
+            TestServer::start(&["--replicaof", "127.0.0.1", &port, "--enable-debug-command", "yes"]);
         let mut client = server.connect();
         for n in 0..OLD {
             let name = format!("old{n}");

@@ -5,9 +5,10 @@
 //! `BRAID_STACK` names the program, else `redis-stack` in `BRAID_PEERS_DIR`; `BRAID_JSON_COMMANDS`
 //! is the number of commands (default: half of `BRAID_COMMANDS`). Errors of paths that cannot be
 //! parsed agree if both are errors; the values of several paths in JSON.GET's reply may be in any
-//! order. What differs on purpose is in `docs/json.md`, and is not drawn here: a value reached twice in
-//! JSON.DEL, a key twice in JSON.MSET, numbers that Redis Stack reads one digit wrong, and changes
-//! that end it or that it refuses. A request that ends it is left out, and it is started again.
+//! order. What differs on purpose is in `docs/json.md`, and is not drawn here: a value reached
+//! twice in JSON.DEL, a key twice in JSON.MSET, numbers that Redis Stack reads one digit wrong, and
+//! changes that end it or that it refuses. A request that ends it is left out, and it is started
+//! again.
 
 use std::path::PathBuf;
 

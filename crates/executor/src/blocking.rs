@@ -444,7 +444,7 @@ pub enum WaitEnd {
     /// The timeout has passed.
     Timeout,
     /// What it waits for may be there: the command runs again.
-    News,
+    WokenUp,
     /// CLIENT UNBLOCK, which has counted the command.
     Unblocked,
     /// CLIENT UNBLOCK ... ERROR, which has counted the command.
@@ -519,7 +519,7 @@ impl Blocked {
     pub fn runs_again(&self, end: WaitEnd) -> bool {
         match end {
             WaitEnd::Timeout => self.waiter.request.timeout == TimeoutReply::RunAgain,
-            WaitEnd::News => true,
+            WaitEnd::WokenUp => true,
             _ => false,
         }
     }
@@ -568,7 +568,7 @@ impl Blocked {
         let slot = worker.context.slot;
         let (mark, reply_start) = (reply.mark(), reply.len());
         match end {
-            WaitEnd::Timeout | WaitEnd::News | WaitEnd::Unblocked => match request.timeout {
+            WaitEnd::Timeout | WaitEnd::WokenUp | WaitEnd::Unblocked => match request.timeout {
                 TimeoutReply::NullArray | TimeoutReply::RunAgain => reply.null_array(),
                 TimeoutReply::Acknowledgements(acks) => acks.reply(engine, reply),
                 TimeoutReply::ShutdownFailed => reply.error(SHUTDOWN_FAILED),

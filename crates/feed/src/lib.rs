@@ -32,7 +32,7 @@ pub use braid_replication::link::LinkError;
 pub use change::{Change, Content, Event};
 pub use definition::{Feed, WORDS, parse};
 pub use id::EntryId;
-pub use positions::Asked;
+pub use positions::ReadPoint;
 pub use reading::{Ended, Entry, FieldValue, Gap, Missed, Reading, Source};
 
 /// The feeds of a server.
@@ -71,12 +71,12 @@ impl Feeds {
     }
 
     /// Where a reader continues that asks for this, if it is known.
-    pub fn place_of(&self, asked: &Asked) -> Option<Boundary> {
+    pub fn place_of(&self, asked: &ReadPoint) -> Option<Boundary> {
         self.positions.lock().get(asked)
     }
 
     /// Notes where a reader continues that asks for this.
-    pub fn note_place(&self, asked: Asked, place: Boundary) {
+    pub fn note_place(&self, asked: ReadPoint, place: Boundary) {
         self.positions.lock().note(asked, place);
     }
 

@@ -17,7 +17,7 @@ const PLACES: usize = 8192;
 
 /// A reader's request.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Asked {
+pub struct ReadPoint {
     /// The feed's number.
     pub feed: u64,
     /// The dataset's number in the history: in another one the same offsets mean other units.
@@ -28,12 +28,12 @@ pub struct Asked {
 /// Places by request, the younger half and the older one.
 #[derive(Default)]
 pub struct Positions {
-    young: HashMap<Asked, Boundary>,
-    old: HashMap<Asked, Boundary>,
+    young: HashMap<ReadPoint, Boundary>,
+    old: HashMap<ReadPoint, Boundary>,
 }
 
 impl Positions {
-    pub fn get(&mut self, asked: &Asked) -> Option<Boundary> {
+    pub fn get(&mut self, asked: &ReadPoint) -> Option<Boundary> {
         if let Some(place) = self.young.get(asked) {
             return Some(*place);
         }
@@ -42,7 +42,7 @@ impl Positions {
         Some(place)
     }
 
-    pub fn note(&mut self, asked: Asked, place: Boundary) {
+    pub fn note(&mut self, asked: ReadPoint, place: Boundary) {
         if self.young.len() >= PLACES {
             self.old = std::mem::take(&mut self.young);
         }
@@ -54,8 +54,8 @@ impl Positions {
 mod tests {
     use super::*;
 
-    fn asked(number: u64) -> Asked {
-        Asked { feed: 1, dataset: 0, after: EntryId::at(number) }
+    fn asked(number: u64) -> ReadPoint {
+        ReadPoint { feed: 1, dataset: 0, after: EntryId::at(number) }
     }
 
     #[test]
@@ -67,7 +67,7 @@ mod tests {
             assert_eq!(positions.get(&asked(0)), Some(place(0)), "used all the time");
         }
         assert_eq!(positions.get(&asked(1)), None);
-        assert_eq!(positions.get(&Asked { dataset: 1, ..asked(0) }), None);
+        assert_eq!(positions.get(&ReadPoint { dataset: 1, ..asked(0) }), None);
         assert!(positions.young.len() + positions.old.len() <= 2 * PLACES + 1);
         positions.note(asked(0), place(7));
         assert_eq!(positions.get(&asked(0)), Some(place(7)), "the reader has gone on");

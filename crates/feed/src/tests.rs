@@ -9,7 +9,7 @@ use braid_spec::table::{CommandTable, Row};
 use braid_spec::{Flags, Group, KeyFlags, KeySpec};
 
 use crate::scan::Scanner;
-use crate::{Asked, Ended, EntryId, Feed, Feeds, FieldValue, Missed, Reading, Source};
+use crate::{Ended, EntryId, Feed, Feeds, FieldValue, Missed, ReadPoint, Reading, Source};
 
 struct Rows(Spec);
 
@@ -476,7 +476,7 @@ fn feeds_keep_their_number_while_their_definition_stays() {
     let (one, three) = (feeds.get(b"one").expect("set"), feeds.get(b"three").expect("set"));
     assert_ne!(one.number, three.number);
     assert!(feeds.may_have(3) && feeds.may_have(5) && !feeds.may_have(4));
-    let asked = Asked { feed: one.number, dataset: 0, after: EntryId::at(7) };
+    let asked = ReadPoint { feed: one.number, dataset: 0, after: EntryId::at(7) };
     let place = braid_journal::Boundary { offset: 9, db: None };
     feeds.note_place(asked, place);
     feeds.set(vec![Feed::new(b"three", b"a*", false), Feed::new(b"one", b"*", false)], hash);

@@ -147,7 +147,7 @@ impl<M: Model> EventLoop<M> {
         let Some(&place) = self.by_id.get(&id) else { return };
         let Some(client) = self.clients.slab.get(place) else { return };
         if client.session.blocked.as_ref().is_some_and(|blocked| blocked.continues()) {
-            return self.give_up_waiting(&[place], WaitEnd::News);
+            return self.give_up_waiting(&[place], WaitEnd::WokenUp);
         }
         let Some(blocked) = client.session.blocked.take() else { return };
         if let Some(precomputed) = blocked.take_precomputed() {

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use braid_executor::{Call, Engine, feeds};
-use braid_feed::{Asked, Ended, Entry, EntryId, Feed, FieldValue, Gap, LinkError, Reading, Source};
+use braid_feed::{Ended, Entry, EntryId, Feed, FieldValue, Gap, LinkError, ReadPoint, Reading, Source};
 use braid_resp::reply::ReplyBuffer;
 use braid_spec::{CommandError, CommandResult};
 use braid_values::stream::StreamId;
@@ -97,7 +97,7 @@ pub(super) struct Progress {
 pub(super) struct FeedRead<'c> {
     feed: &'c Feed,
     source: Source<'c>,
-    asked: Asked,
+    asked: ReadPoint,
     reading: Option<Reading<'c>>,
 }
 
@@ -111,7 +111,7 @@ impl<'c> FeedRead<'c> {
         behind: StreamId,
     ) -> Result<FeedRead<'c>, CommandError> {
         let after = entry_id(behind);
-        let asked = Asked { feed: feed.number, dataset: source.history.dataset(), after };
+        let asked = ReadPoint { feed: feed.number, dataset: source.history.dataset(), after };
         let known = engine.feeds.place_of(&asked);
         let reading = Reading::after(source, after, known).map_err(|error| unreadable(&error))?;
         Ok(FeedRead { feed, source, asked, reading })
@@ -147,7 +147,7 @@ impl<'c> FeedRead<'c> {
         progress.seen = place.offset;
         let after = progress.last.unwrap_or(self.asked.after);
         if !after.is_start() {
-            engine.feeds.note_place(Asked { after, ..self.asked }, place);
+            engine.feeds.note_place(ReadPoint { after, ..self.asked }, place);
         }
         Ok(progress)
     }
