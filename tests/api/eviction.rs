@@ -57,7 +57,7 @@ fn values_of_all_types_are_evicted() {
             assert!(used < LIMIT + LIMIT / 10, "{type_name}: {used} bytes of the dataset");
         }
         let evicted = number(&mut client, "stats", "evicted_keys") - before;
-        assert!(evicted > KEYS as u64 / 5, "{type_name}: {evicted} keys were evicted");
+        assert!(evicted > KEYS as u64 / 10, "{type_name}: {evicted} keys were evicted");
         // The keys that are left can be read.
         let last = format!("{type_name}:{}", KEYS - 1);
         assert_eq!(client.call(&format!("TYPE {last}")).text(), type_name);
