@@ -12,12 +12,12 @@ const AT_ONCE: usize = 4 << 20;
 const GIVEN_UP: Duration = Duration::from_secs(60);
 
 /// A client that requests a full copy.
-pub(crate) struct Taker {
+pub(crate) struct CopyRequest {
     pub client: u64,
     pub answer: Box<dyn Answers>,
 }
 
-impl Taker {
+impl CopyRequest {
     /// Tells the client that its copy has failed.
     pub fn refuse(self) {
         answer(self.answer, -1, &[]);
@@ -40,10 +40,10 @@ pub(super) struct Copy {
 
 impl Copy {
     /// `logged`: the number of the last chunk of units queued for the log.
-    pub fn begin(taker: Taker, logged: u64) -> Copy {
+    pub fn begin(request: CopyRequest, logged: u64) -> Copy {
         Copy {
-            client: taker.client,
-            answer: Some(taker.answer),
+            client: request.client,
+            answer: Some(request.answer),
             answered: Instant::now(),
             has_begun: false,
             pieces: Vec::new(),
@@ -53,10 +53,10 @@ impl Copy {
     }
 
     /// Continues the copy with the client's next request; another client's request is refused.
-    pub fn go_on(&mut self, taker: Taker) {
-        match taker.client == self.client {
-            true => self.answer = Some(taker.answer),
-            false => taker.refuse(),
+    pub fn go_on(&mut self, request: CopyRequest) {
+        match request.client == self.client {
+            true => self.answer = Some(request.answer),
+            false => request.refuse(),
         }
     }
 
@@ -96,13 +96,13 @@ impl Copy {
 
     /// Aborts the copy. Returns the waiting client if it has received no part yet: it can still
     /// be given another copy.
-    pub fn end(self) -> Option<Taker> {
+    pub fn end(self) -> Option<CopyRequest> {
         let answer = self.answer.filter(|answer| answer.is_wanted())?;
-        let taker = Taker { client: self.client, answer };
+        let request = CopyRequest { client: self.client, answer };
         if !self.has_begun {
-            return Some(taker);
+            return Some(request);
         }
-        taker.refuse();
+        request.refuse();
         None
     }
 }

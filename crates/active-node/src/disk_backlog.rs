@@ -11,7 +11,7 @@ use braid_active::logs::{Cursor, Logs};
 use braid_active::wire;
 use braid_persistence::active::LogReader;
 
-use super::question::Question;
+use super::pull_request::PullRequest;
 
 /// A full copy is sent instead of log units if it takes less than one `COPY_PARTS`th of their
 /// bytes; a copy counts as at least [`COPY_MIN`] bytes.
@@ -32,14 +32,14 @@ pub(crate) struct DiskBacklog {
 impl DiskBacklog {
     /// The cursor from which a peer is sent the units it lacks; `None` if it should take a full
     /// copy.
-    pub(super) fn place_for(&self, question: &Question) -> Option<Cursor> {
+    pub(super) fn place_for(&self, request: &PullRequest) -> Option<Cursor> {
         if !self.is_wanted {
             return None;
         }
-        if let Some(cursor) = question.cursor.filter(|cursor| self.logs.has(*cursor)) {
+        if let Some(cursor) = request.cursor.filter(|cursor| self.logs.has(*cursor)) {
             return Some(cursor);
         }
-        let cursor = self.logs.reach(&question.applied)?;
+        let cursor = self.logs.reach(&request.applied)?;
         let most = COPY_PARTS.saturating_mul(self.copy_bytes.max(COPY_MIN));
         (self.logs.bytes_from(cursor) <= most).then_some(cursor)
     }
@@ -52,13 +52,13 @@ impl DiskBacklog {
 
 /// Reads the units that a peer lacks from a cursor on, up to the size it asked for, and returns
 /// them with the cursor to continue from.
-pub(super) fn read(folder: &Path, from: Cursor, question: &Question) -> io::Result<(Vec<Vec<u8>>, Cursor)> {
+pub(super) fn read(folder: &Path, from: Cursor, request: &PullRequest) -> io::Result<(Vec<Vec<u8>>, Cursor)> {
     let mut reader = LogReader::open(folder, from.number, from.offset)?;
     let (mut units, mut bytes, mut next) = (Vec::new(), 0, from);
     while let Some(record) = reader.next_record()? {
         let first = wire::first(record).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
-        if !question.applied.covers(first) {
-            if bytes > 0 && bytes + record.len() > question.bytes_max {
+        if !request.applied.covers(first) {
+            if bytes > 0 && bytes + record.len() > request.bytes_max {
                 break;
             }
             bytes += record.len();
@@ -88,9 +88,9 @@ mod tests {
         vector
     }
 
-    fn question(has: u64, bytes_max: usize) -> Question {
+    fn request(has: u64, bytes_max: usize) -> PullRequest {
         let region = Region::new(2).expect("a region");
-        Question { applied: applied(has), position: 0, cursor: None, bytes_max, region }
+        PullRequest { applied: applied(has), position: 0, cursor: None, bytes_max, region }
     }
 
     #[test]
@@ -126,29 +126,29 @@ mod tests {
         }
         for has in [0, 1, 99, 100, 150, 299] {
             for bytes_max in [1, 500, 1 << 20] {
-                let (mut got, mut question) = (Vec::new(), question(has, bytes_max));
+                let (mut got, mut request) = (Vec::new(), request(has, bytes_max));
                 loop {
-                    let place = disk.place_for(&question).expect("the logs reach back far enough");
-                    let (units, next) = read(&disk.folder, place, &question).expect("readable");
+                    let place = disk.place_for(&request).expect("the logs reach back far enough");
+                    let (units, next) = read(&disk.folder, place, &request).expect("readable");
                     if units.is_empty() {
                         break;
                     }
                     assert!(units.len() == 1 || units.iter().map(Vec::len).sum::<usize>() <= bytes_max);
                     got.extend(units);
-                    question.cursor = Some(next);
+                    request.cursor = Some(next);
                 }
                 assert!(got == all[has as usize..], "{has} of 300, {bytes_max} bytes at once");
             }
         }
         // The first log is gone; a copy is much smaller; the disk backlog is off.
         disk.logs.drop_before(1);
-        assert_eq!(disk.place_for(&question(99, 1)), None);
-        assert!(disk.place_for(&question(100, 1)).is_some());
+        assert_eq!(disk.place_for(&request(99, 1)), None);
+        assert!(disk.place_for(&request(100, 1)).is_some());
         disk.logs.set_len(COPY_PARTS * COPY_MIN + 1);
-        assert_eq!(disk.place_for(&question(100, 1)), None);
+        assert_eq!(disk.place_for(&request(100, 1)), None);
         disk.copy_bytes = COPY_MIN + 1000;
-        assert!(disk.place_for(&question(100, 1)).is_some());
+        assert!(disk.place_for(&request(100, 1)).is_some());
         disk.is_wanted = false;
-        assert_eq!(disk.place_for(&question(100, 1)), None);
+        assert_eq!(disk.place_for(&request(100, 1)), None);
     }
 }

@@ -411,7 +411,7 @@ impl Writer<'_> {
                 self.active.note_own_on_disk(logged);
                 self.active.on_disk.note(until);
                 durability::tell_durable(self.engine);
-                self.active.trouble.lock().clear();
+                self.active.last_error.lock().clear();
             }
             Err(error) => self.note_failure(format!(
                 "the log cannot be synced to disk: {error}. The state is saved instead"
@@ -420,17 +420,17 @@ impl Writer<'_> {
     }
 
     /// Replies that wait for the log are refused until it is on disk.
-    fn note_failure(&self, trouble: String) {
+    fn note_failure(&self, error: String) {
         self.active.on_disk.note_failure();
         self.engine.append_only.ring_loops(&self.engine.clients.mailboxes);
-        self.active.note_trouble(trouble);
+        self.active.note_error(error);
     }
 
     fn store(&self, folder: &Path, manifest: &ActiveManifest, then: Then) {
         let outcome = manifest.store(folder);
         let has_failed = outcome.is_err() && !matches!(then, Then::Answer(_));
         if let (true, Err(error)) = (has_failed, &outcome) {
-            self.active.note_trouble(format!("the manifest cannot be written: {error}"));
+            self.active.note_error(format!("the manifest cannot be written: {error}"));
         }
         match then {
             Then::Nothing => {}

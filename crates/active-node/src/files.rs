@@ -74,7 +74,7 @@ fn begin_anew(config: &Config, mut files: ActiveFiles, wanted: Option<u8>) -> Re
     let told = |error: std::io::Error| format!("active-active replication: {error}");
     let identity = braid_replication::random_id();
     let region = wanted.or_else(|| free_region(0, &identity)).unwrap_or_default();
-    let mut manifest = ActiveManifest { identity, region, settled: wanted.is_some(), ..Default::default() };
+    let mut manifest = ActiveManifest { identity, region, is_final: wanted.is_some(), ..Default::default() };
     let mut replica = Replica::new(settings(config, &manifest)?, State::default());
     let ceiling = replica.next_ceiling(unix_ms() as u64, CEILING_MS);
     manifest.ceiling = ceiling.word();

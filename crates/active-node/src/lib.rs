@@ -36,7 +36,7 @@ mod link;
 mod on_disk;
 mod outbox;
 pub mod peers;
-mod question;
+mod pull_request;
 mod refusals;
 pub mod report;
 pub mod serve;

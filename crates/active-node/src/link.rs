@@ -88,12 +88,12 @@ fn run(engine: &Engine, active: &Active, peer: &PeerLink) {
             && !link.is_called_off()
         {
             let error = describe(&error);
-            let mut told = peer.told.lock();
-            if !is_same_problem(&told.error, &error) {
+            let mut status = peer.status.lock();
+            if !is_same_problem(&status.error, &error) {
                 log::warn!("Active-active peer {}:{}: {error}", peer.host, peer.port);
             }
-            told.error = error;
-            told.refused = link.refuses.borrow().clone().or_else(|| link.is_refused.take());
+            status.error = error;
+            status.refused = link.refuses.borrow().clone().or_else(|| link.is_refused.take());
         }
         let mut left = rest;
         while left > Duration::ZERO && !link.is_called_off() {
@@ -199,11 +199,11 @@ impl Link<'_> {
                 self.told.set(None);
             }
             if !self.peer.is_up.swap(true, Relaxed) {
-                let mut told = self.peer.told.lock();
-                told.error.clear();
-                told.refused = None;
-                let region = told.region.unwrap_or_default();
-                drop(told);
+                let mut status = self.peer.status.lock();
+                status.error.clear();
+                status.refused = None;
+                let region = status.region.unwrap_or_default();
+                drop(status);
                 log::info!(
                     "Active-active peer {}:{} is connected: region {region}",
                     self.peer.host,
@@ -242,11 +242,11 @@ impl Link<'_> {
     fn introduce(&self, peer: &mut Peer<Outgoing>) -> Result<(), LinkError> {
         let me = self.active.me.lock().clone();
         let numbers =
-            [PROTOCOL, i64::from(me.region), i64::from(me.is_settled)].map(|number| number.to_string());
+            [PROTOCOL, i64::from(me.region), i64::from(me.is_final)].map(|number| number.to_string());
         let words = ["ACTIVE", "HELLO", &numbers[0], &me.identity, &numbers[1], &numbers[2]];
         peer.send(&words.map(str::as_bytes))?;
         let parts = self.reply(peer)?;
-        let [version, identity, region, settled, taken] = &parts[..] else {
+        let [version, identity, region, is_final, taken] = &parts[..] else {
             return Err(garbage("invalid reply to ACTIVE HELLO"));
         };
         if version.integer() != Some(PROTOCOL) {
@@ -258,16 +258,15 @@ impl Link<'_> {
         let (Some(region), Some(identity), Some(taken)) = (region, identity, taken) else {
             return Err(garbage("invalid reply to ACTIVE HELLO"));
         };
-        let is_settled = settled.integer() == Some(1);
+        let is_final = is_final.integer() == Some(1);
         let mine = self.active.me.lock();
         if identity == mine.identity {
             return Err(LinkError::Refused("the address is this server's own".into()));
         }
         let region = region.number();
         if !mine.fits(region, identity) {
-            let may_change = region == mine.region
-                && !mine.is_settled
-                && (is_settled || mine.identity.as_str() > identity);
+            let may_change =
+                region == mine.region && !mine.is_final && (is_final || mine.identity.as_str() > identity);
             if may_change {
                 let taken = taken | mine.taken();
                 drop(mine);
@@ -281,13 +280,13 @@ impl Link<'_> {
             drop(mine);
             self.refuse(Refused { about: Some(region), reason });
             // So that it is told as that region.
-            self.peer.told.lock().region = Some(region);
+            self.peer.status.lock().region = Some(region);
             return Err(error);
         }
         // The peer becomes a member once it identifies itself, with its first PULL here.
         drop(mine);
-        let mut told = self.peer.told.lock();
-        (told.region, told.identity, told.is_foreign) = (Some(region), identity.to_owned(), false);
+        let mut status = self.peer.status.lock();
+        (status.region, status.identity, status.is_foreign) = (Some(region), identity.to_owned(), false);
         Ok(())
     }
 
@@ -340,7 +339,7 @@ impl Link<'_> {
         let parts = (0..count).map(|_| self.part(peer)).collect::<Result<Vec<_>, _>>()?;
         let gone = parts.first().and_then(Part::text).and_then(|text| text.parse().ok());
         let removed = self.active.take_removed(gone.ok_or_else(wrong)?);
-        if let (Some(removed), Some(region)) = (removed, self.peer.told.lock().region) {
+        if let (Some(removed), Some(region)) = (removed, self.peer.status.lock().region) {
             self.active.note_refusal(region, Some(removed));
         }
         Ok(())
@@ -348,7 +347,7 @@ impl Link<'_> {
 
     /// Fails if the peer has been removed.
     fn check_removed(&self) -> Result<(), LinkError> {
-        let Some(region) = self.peer.told.lock().region else { return Ok(()) };
+        let Some(region) = self.peer.status.lock().region else { return Ok(()) };
         let me = self.active.me.lock();
         match me.has_removed(region) {
             true => Err(LinkError::Refused(format!("the peer is refused: {}", me.misfit(region)))),
@@ -583,7 +582,7 @@ impl Link<'_> {
             }
             return LinkError::Refused(format!("the peer refuses this server: {error}"));
         }
-        self.peer.told.lock().is_foreign = true;
+        self.peer.status.lock().is_foreign = true;
         LinkError::Refused(
             "the peer is not a Braid server: active-replica links only Braid servers, in place of all servers of \
              KeyDB at once. To take over their data first, see docs/moving.md"

@@ -47,7 +47,7 @@ impl OnDisk {
     }
 
     /// Clears the question: the thread checks now.
-    pub(super) fn take_question(&self) {
+    pub(super) fn take_request(&self) {
         self.is_asked.store(false, Relaxed);
     }
 

@@ -17,7 +17,7 @@ use braid_resp::reply::ReplyBuffer;
 
 use super::codec::{members_text, table_text, vector_text};
 use super::disk_backlog::DiskBacklog;
-use super::question::Question;
+use super::pull_request::PullRequest;
 
 /// The right to answer a waiting peer.
 pub(crate) trait Answers: Send {
@@ -30,14 +30,14 @@ pub(crate) trait Answers: Send {
 
 /// A peer waiting for new units.
 struct Waiting {
-    question: Question,
+    request: PullRequest,
     answer: Box<dyn Answers>,
     until_ms: i64,
 }
 
 /// Progress of a peer that pulls from this server.
 #[derive(Clone, Copy, Debug)]
-struct Taker {
+struct PullProgress {
     /// The peer has applied everything before this position.
     position: u64,
     heard_ms: i64,
@@ -52,7 +52,7 @@ struct Taker {
     reads_disk: Option<Cursor>,
 }
 
-impl Taker {
+impl PullProgress {
     /// True if the peer pulls regularly.
     fn asks(&self, now_ms: i64) -> bool {
         now_ms - self.heard_ms < SILENCE_MS
@@ -68,7 +68,7 @@ impl Taker {
     }
 }
 
-/// The minimum time from an answer to the next question: the network's part of a peer's lag,
+/// The minimum time from an answer to the next request: the network's part of a peer's lag,
 /// which this server cannot reduce. It is the minimum over the current and the previous window.
 #[derive(Clone, Copy, Debug, Default)]
 struct Line {
@@ -124,7 +124,7 @@ pub(crate) struct Outbox {
     /// Regions and identities, sent to peers.
     pub members: BTreeMap<u8, String>,
     waiting: Vec<Waiting>,
-    takers: BTreeMap<Region, Taker>,
+    pulls: BTreeMap<Region, PullProgress>,
 }
 
 /// The answer to a pull.
@@ -157,18 +157,18 @@ pub(super) struct Ripe {
 
 impl Outbox {
     /// The units a peer lacks; `None` if it lacks none.
-    pub(super) fn share(&self, question: &Question) -> Option<Share<'_>> {
-        self.share_of(question, |_| true)
+    pub(super) fn share(&self, request: &PullRequest) -> Option<Share<'_>> {
+        self.share_of(request, |_| true)
     }
 
     /// [`Outbox::share`], restricted to the units whose first stamps are wanted.
-    fn share_of(&self, question: &Question, is_wanted: impl Fn(Stamp) -> bool) -> Option<Share<'_>> {
-        let Some(units) = self.backlog.since_position(&question.applied, question.position) else {
-            return Some(self.disk.place_for(question).map_or(Share::Copy, Share::Disk));
+    fn share_of(&self, request: &PullRequest, is_wanted: impl Fn(Stamp) -> bool) -> Option<Share<'_>> {
+        let Some(units) = self.backlog.since_position(&request.applied, request.position) else {
+            return Some(self.disk.place_for(request).map_or(Share::Copy, Share::Disk));
         };
         let (mut some, mut bytes, mut position) = (Vec::new(), 0, self.backlog.end());
         for (at, unit, _) in units.filter(|(.., first)| is_wanted(*first)) {
-            if !some.is_empty() && bytes + unit.len() > question.bytes_max {
+            if !some.is_empty() && bytes + unit.len() > request.bytes_max {
                 position = at;
                 break;
             }
@@ -199,22 +199,22 @@ impl Outbox {
     }
 
     /// Makes a peer wait until there are units for it, or until a deadline.
-    pub(super) fn wait(&mut self, question: Question, answer: Box<dyn Answers>, until_ms: i64) {
-        self.waiting.push(Waiting { question, answer, until_ms });
+    pub(super) fn wait(&mut self, request: PullRequest, answer: Box<dyn Answers>, until_ms: i64) {
+        self.waiting.push(Waiting { request, answer, until_ms });
     }
 
     /// True if there is a unit for the peer that it did not create itself.
-    fn has_news(&self, question: &Question) -> bool {
-        let units = self.backlog.since_position(&question.applied, question.position);
-        units.is_none_or(|mut units| units.any(|(.., first)| !question.is_of_asker(first)))
+    fn has_units_for(&self, request: &PullRequest) -> bool {
+        let units = self.backlog.since_position(&request.applied, request.position);
+        units.is_none_or(|mut units| units.any(|(.., first)| !request.is_of_asker(first)))
     }
 
     /// Records the progress of a pulling peer. Without a position, its applied vector determines
     /// it.
-    pub(super) fn note_taker(&mut self, question: &Question, now_ms: i64) {
-        let lacking = self.backlog.since_position(&question.applied, question.position);
-        let reads_disk = if lacking.is_none() { self.disk.place_for(question) } else { None };
-        let position = match question.position {
+    pub(super) fn note_pull_request(&mut self, request: &PullRequest, now_ms: i64) {
+        let lacking = self.backlog.since_position(&request.applied, request.position);
+        let reads_disk = if lacking.is_none() { self.disk.place_for(request) } else { None };
+        let position = match request.position {
             _ if reads_disk.is_some() => self.backlog.begin(),
             0 => {
                 let first = lacking.into_iter().flatten().next();
@@ -222,13 +222,13 @@ impl Outbox {
             }
             position => position,
         };
-        let known = self.takers.get(&question.region).filter(|taker| taker.asks(now_ms));
-        let mut line = known.map_or_else(Line::default, |taker| taker.line);
-        if let Some(answered_ms) = known.and_then(|taker| taker.answered_ms) {
+        let known = self.pulls.get(&request.region).filter(|pull| pull.asks(now_ms));
+        let mut line = known.map_or_else(Line::default, |pull| pull.line);
+        if let Some(answered_ms) = known.and_then(|pull| pull.answered_ms) {
             line.note((now_ms - answered_ms).max(0) as u64, now_ms);
         }
-        let is_current = reads_disk.is_none() && known.is_some_and(|taker| taker.is_current);
-        let taker = Taker {
+        let is_current = reads_disk.is_none() && known.is_some_and(|pull| pull.is_current);
+        let pull = PullProgress {
             position,
             heard_ms: now_ms,
             is_current,
@@ -237,23 +237,23 @@ impl Outbox {
             line,
             reads_disk,
         };
-        self.takers.insert(question.region, taker);
+        self.pulls.insert(request.region, pull);
     }
 
     /// Records that a peer has been answered.
     pub(super) fn note_answer(&mut self, region: Region, now_ms: i64) {
-        if let Some(taker) = self.takers.get_mut(&region) {
-            taker.answered_ms = Some(now_ms);
+        if let Some(pull) = self.pulls.get_mut(&region) {
+            pull.answered_ms = Some(now_ms);
         }
     }
 
     /// Records that a peer was told to take a full copy, which contains everything present now.
     pub(super) fn note_copy(&mut self, region: Region, now_ms: i64) {
         let end = self.backlog.end();
-        if let Some(taker) = self.takers.get_mut(&region) {
-            (taker.position, taker.copies_until_ms, taker.reads_disk) = (end, now_ms + COPY_MS, None);
+        if let Some(pull) = self.pulls.get_mut(&region) {
+            (pull.position, pull.copies_until_ms, pull.reads_disk) = (end, now_ms + COPY_MS, None);
             // It must catch up afterwards; no client waits for that.
-            taker.is_current = false;
+            pull.is_current = false;
         }
     }
 
@@ -262,30 +262,30 @@ impl Outbox {
     /// nonetheless, if there is no backlog on disk.
     pub(super) fn trim(&mut self, bytes_max: usize, now_ms: i64) -> Vec<Region> {
         let begin = self.backlog.begin();
-        let here = self.takers.values().filter(|taker| taker.is_here(now_ms));
-        let needed = here.map(|taker| taker.position).filter(|position| *position >= begin).min();
+        let here = self.pulls.values().filter(|pull| pull.is_here(now_ms));
+        let needed = here.map(|pull| pull.position).filter(|position| *position >= begin).min();
         self.backlog.trim_before(needed.unwrap_or(u64::MAX), bytes_max);
         self.backlog.trim(bytes_max.saturating_mul(KEPT_FOR_TAKERS));
         let new_begin = self.backlog.begin();
-        let lost = |taker: &Taker| {
-            !self.disk.is_wanted && taker.is_here(now_ms) && (begin..new_begin).contains(&taker.position)
+        let lost = |pull: &PullProgress| {
+            !self.disk.is_wanted && pull.is_here(now_ms) && (begin..new_begin).contains(&pull.position)
         };
-        self.takers.iter().filter(|(_, taker)| lost(taker)).map(|(region, _)| *region).collect()
+        self.pulls.iter().filter(|(_, pull)| lost(pull)).map(|(region, _)| *region).collect()
     }
 
     /// A peer's lag, unless the peer is away or has never asked.
     pub(crate) fn behind(&self, region: Region, now_ms: i64) -> Option<Behind> {
-        let taker = self.takers.get(&region).filter(|taker| taker.asks(now_ms))?;
-        Some(self.behind_of(taker, now_ms))
+        let pull = self.pulls.get(&region).filter(|pull| pull.asks(now_ms))?;
+        Some(self.behind_of(pull, now_ms))
     }
 
-    fn behind_of(&self, taker: &Taker, now_ms: i64) -> Behind {
-        let made_ms = self.backlog.made_ms(taker.position);
+    fn behind_of(&self, pull: &PullProgress, now_ms: i64) -> Behind {
+        let made_ms = self.backlog.made_ms(pull.position);
         Behind {
             ms: made_ms.map_or(0, |made_ms| (now_ms as u64).saturating_sub(made_ms)),
-            bytes: match taker.reads_disk {
+            bytes: match pull.reads_disk {
                 Some(cursor) => self.disk.logs.bytes_from(cursor),
-                None => self.backlog.bytes_since(taker.position) as u64,
+                None => self.backlog.bytes_since(pull.position) as u64,
             },
         }
     }
@@ -293,31 +293,30 @@ impl Outbox {
     /// The largest lag in ms, beyond the network's part, among present peers that have kept up
     /// with the bound so far. A returning peer is not waited for until it has caught up.
     pub(super) fn lag_ms(&mut self, bound_ms: u64, now_ms: i64) -> Option<u64> {
-        let mut takers = std::mem::take(&mut self.takers);
+        let mut pulls = std::mem::take(&mut self.pulls);
         // A peer that takes its first copy will be a member soon.
-        takers
-            .retain(|region, taker| self.members.contains_key(&region.number()) || taker.takes_copy(now_ms));
-        let follows = |taker: &Taker| !taker.takes_copy(now_ms) && taker.reads_disk.is_none();
-        let here = takers.values_mut().filter(|taker| taker.asks(now_ms) && follows(taker));
-        let lags = here.filter_map(|taker| {
+        pulls.retain(|region, pull| self.members.contains_key(&region.number()) || pull.takes_copy(now_ms));
+        let follows = |pull: &PullProgress| !pull.takes_copy(now_ms) && pull.reads_disk.is_none();
+        let here = pulls.values_mut().filter(|pull| pull.asks(now_ms) && follows(pull));
+        let lags = here.filter_map(|pull| {
             // A unit takes up to two round trips: the answer that announces news may carry no
-            // unit, and its arrival is confirmed only by the question after it.
-            let ms = self.behind_of(taker, now_ms).ms.saturating_sub(2 * taker.line.ms());
-            taker.is_current |= ms <= bound_ms;
-            taker.is_current.then_some(ms)
+            // unit, and its arrival is confirmed only by the request after it.
+            let ms = self.behind_of(pull, now_ms).ms.saturating_sub(2 * pull.line.ms());
+            pull.is_current |= ms <= bound_ms;
+            pull.is_current.then_some(ms)
         });
         let most = lags.max();
-        self.takers = takers;
+        self.pulls = pulls;
         most
     }
 
     /// The units a waiting peer lacks, if all of them were created here (`me`). The peer may have
     /// received other regions' units from those regions since it asked.
-    fn own_share(&self, question: &Question, me: Option<Region>) -> Option<Share<'_>> {
-        let is_wanted = |first: Stamp| !question.is_of_asker(first);
-        let mut units = self.backlog.since_position(&question.applied, question.position)?;
+    fn own_share(&self, request: &PullRequest, me: Option<Region>) -> Option<Share<'_>> {
+        let is_wanted = |first: Stamp| !request.is_of_asker(first);
+        let mut units = self.backlog.since_position(&request.applied, request.position)?;
         let is_all_own = units.all(|(.., first)| Some(first.region()) == me || !is_wanted(first));
-        if is_all_own { self.share_of(question, is_wanted) } else { None }
+        if is_all_own { self.share_of(request, is_wanted) } else { None }
     }
 
     /// Answers for peers that have news or whose wait has ended; to be sent without the outbox's
@@ -329,26 +328,26 @@ impl Outbox {
         while index < self.waiting.len() {
             let waiting = &self.waiting[index];
             let is_wanted = waiting.answer.is_wanted();
-            if is_wanted && now_ms < waiting.until_ms && !self.has_news(&waiting.question) {
+            if is_wanted && now_ms < waiting.until_ms && !self.has_units_for(&waiting.request) {
                 // The peer knows all current units; do not search them again.
                 let end = self.backlog.end();
-                let question = &mut self.waiting[index].question;
-                question.position = end;
-                if let Some(taker) = self.takers.get_mut(&question.region) {
-                    taker.position = end;
+                let request = &mut self.waiting[index].request;
+                request.position = end;
+                if let Some(pull) = self.pulls.get_mut(&request.region) {
+                    pull.position = end;
                 }
                 index += 1;
                 continue;
             }
-            let Waiting { answer, question, .. } = self.waiting.swap_remove(index);
+            let Waiting { answer, request, .. } = self.waiting.swap_remove(index);
             if !is_wanted {
                 continue;
             }
-            self.note_answer(question.region, now_ms);
+            self.note_answer(request.region, now_ms);
             let mut reply = answer.buffer();
-            let share = self.own_share(&question, me);
+            let share = self.own_share(&request, me);
             let sent = share.as_ref().map_or((0, 0), Share::sent);
-            self.reply(share.as_ref(), question.position, &mut reply);
+            self.reply(share.as_ref(), request.position, &mut reply);
             ripe.push(Ripe { answer, reply, sent });
         }
         ripe
@@ -356,7 +355,7 @@ impl Outbox {
 
     /// Merges the regions' reported on-disk vectors. True if they contain news.
     pub(super) fn note_on_disk(&mut self, table: &BTreeMap<Region, Vector>, me: Option<Region>) -> bool {
-        let mut is_news = false;
+        let mut has_advanced = false;
         for (region, vector) in table {
             if Some(*region) == me {
                 continue;
@@ -364,10 +363,10 @@ impl Outbox {
             let known = self.on_disk.entry(*region).or_default();
             if !known.includes(vector) {
                 known.join(vector);
-                is_news = true;
+                has_advanced = true;
             }
         }
-        is_news
+        has_advanced
     }
 }
 
@@ -392,8 +391,8 @@ mod tests {
 
     fn ask(outbox: &mut Outbox, position: u64, ms: i64) {
         let applied = if position == 0 { Vector::default() } else { outbox.applied.clone() };
-        let question = Question { applied, position, cursor: None, bytes_max: 1 << 20, region: region(2) };
-        outbox.note_taker(&question, NOON + ms);
+        let request = PullRequest { applied, position, cursor: None, bytes_max: 1 << 20, region: region(2) };
+        outbox.note_pull_request(&request, NOON + ms);
         outbox.note_answer(region(2), NOON + ms);
     }
 
@@ -448,21 +447,21 @@ mod tests {
         let (late, begin) = trim(&mut outbox, 100);
         assert!(late.is_empty() && begin > 50, "no peer is present: {begin}");
         // It is not yet a member and has no data.
-        let question = Question {
+        let request = PullRequest {
             applied: Vector::default(),
             position: 0,
             cursor: None,
             bytes_max: 1 << 20,
             region: region(2),
         };
-        outbox.note_taker(&question, NOON + 100);
-        assert!(matches!(outbox.share(&question), Some(Share::Copy)));
+        outbox.note_pull_request(&request, NOON + 100);
+        assert!(matches!(outbox.share(&request), Some(Share::Copy)));
         outbox.note_copy(region(2), NOON + 100);
         assert_eq!(outbox.lag_ms(20, NOON + 101), None, "no client waits for a peer that takes a copy");
         push_many(&mut outbox, 100, 200);
         assert_eq!(trim(&mut outbox, 9_000), (Vec::new(), 100));
         // It has merged the copy and continues from there.
-        let question = Question {
+        let request = PullRequest {
             applied: {
                 let mut applied = Vector::default();
                 let last = Stamp::at((NOON + 99) as u64, region(1));
@@ -474,8 +473,8 @@ mod tests {
             bytes_max: 1 << 20,
             region: region(2),
         };
-        outbox.note_taker(&question, NOON + 9_000);
-        assert!(matches!(outbox.share(&question), Some(Share::Units(units, _)) if units.len() == 100));
+        outbox.note_pull_request(&request, NOON + 9_000);
+        assert!(matches!(outbox.share(&request), Some(Share::Units(units, _)) if units.len() == 100));
         assert_eq!(trim(&mut outbox, 9_001), (Vec::new(), 100));
         // There is a limit.
         push_many(&mut outbox, 200, 600);
@@ -495,7 +494,7 @@ mod tests {
         (0..100).for_each(|ms| push(&mut outbox, ms));
         outbox.disk.logs.set_len(5_000);
         assert!(outbox.trim(1_000, NOON + 100).is_empty());
-        let mut question = Question {
+        let mut request = PullRequest {
             applied: Vector::default(),
             position: 0,
             cursor: None,
@@ -503,25 +502,25 @@ mod tests {
             region: region(2),
         };
         let begin = Cursor { number: 0, offset: 0 };
-        outbox.note_taker(&question, NOON + 100);
-        assert!(matches!(outbox.share(&question), Some(Share::Disk(from)) if from == begin));
+        outbox.note_pull_request(&request, NOON + 100);
+        assert!(matches!(outbox.share(&request), Some(Share::Disk(from)) if from == begin));
         assert_eq!(outbox.behind(region(2), NOON + 100).map(|behind| behind.bytes), Some(5_000));
         (100..200).for_each(|ms| push(&mut outbox, ms));
         assert!(outbox.trim(1_000, NOON + 200).is_empty());
         assert!(outbox.backlog.begin() > 150, "more units are kept for the peer");
         assert_eq!(outbox.lag_ms(1_000, NOON + 200), None);
         // It continues and reaches the units in memory.
-        question.cursor = Some(Cursor { number: 0, offset: 3_000 });
-        assert!(matches!(outbox.share(&question), Some(Share::Disk(from)) if Some(from) == question.cursor));
+        request.cursor = Some(Cursor { number: 0, offset: 3_000 });
+        assert!(matches!(outbox.share(&request), Some(Share::Disk(from)) if Some(from) == request.cursor));
         let last = Stamp::at((NOON + 190) as u64, region(1));
-        question.applied.add(Run { start: Stamp::start(region(1)), last });
-        outbox.note_taker(&question, NOON + 201);
-        assert!(matches!(outbox.share(&question), Some(Share::Units(units, _)) if units.len() == 9));
+        request.applied.add(Run { start: Stamp::start(region(1)), last });
+        outbox.note_pull_request(&request, NOON + 201);
+        assert!(matches!(outbox.share(&request), Some(Share::Units(units, _)) if units.len() == 9));
         assert_eq!(outbox.lag_ms(1_000, NOON + 201), Some(10));
         // The disk backlog is off.
         outbox.disk.is_wanted = false;
-        question.applied = Vector::default();
-        assert!(matches!(outbox.share(&question), Some(Share::Copy)));
+        request.applied = Vector::default();
+        assert!(matches!(outbox.share(&request), Some(Share::Copy)));
     }
 
     struct Nobody;
@@ -552,9 +551,9 @@ mod tests {
         push_of(&mut outbox, 2, 50, 51);
         let answered = |outbox: &mut Outbox, units: &[(u8, u64, u64)]| {
             let (applied, position) = (outbox.applied.clone(), outbox.backlog.end());
-            let question =
-                Question { applied, position, cursor: None, bytes_max: 1 << 20, region: region(2) };
-            outbox.wait(question, Box::new(Nobody), i64::MAX);
+            let request =
+                PullRequest { applied, position, cursor: None, bytes_max: 1 << 20, region: region(2) };
+            outbox.wait(request, Box::new(Nobody), i64::MAX);
             units.iter().for_each(|(number, start, at)| push_of(outbox, *number, *start, *at));
             let ripe = outbox.ripe(NOON, Some(region(1)));
             outbox.waiting.clear();

@@ -64,7 +64,7 @@ pub fn apply_peers(engine: &Engine) -> Result<(), String> {
             lag_ms: AtomicU64::new(0),
             units: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
-            told: Mutex::default(),
+            status: Mutex::default(),
         });
         link::start(engine, &peer).map_err(|error| format!("cannot start the thread of a peer: {error}"))?;
         peers.push(peer);

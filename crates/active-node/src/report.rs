@@ -72,7 +72,7 @@ pub struct ActiveReport {
     /// How far this server's changes are stamped ahead of its own clock, in ms.
     pub clock_ahead_ms: u64,
     /// Everything that keeps changes from going round; empty if there is no problem.
-    pub trouble: String,
+    pub last_error: String,
     /// The files can be written.
     pub files_ok: bool,
     /// How many other servers refuse this server's changes or number.
@@ -83,9 +83,9 @@ pub struct ActiveReport {
 }
 
 /// What is wrong, in one line.
-fn trouble(active: &Active, me: u8, links: &[PeerReport], (ahead_ms, ahead_ms_max): (u64, u64)) -> String {
+fn last_error(active: &Active, me: u8, links: &[PeerReport], (ahead_ms, ahead_ms_max): (u64, u64)) -> String {
     let (mut all, mut reasons) = (Vec::new(), Vec::new());
-    let of_files = active.trouble.lock().clone();
+    let of_files = active.last_error.lock().clone();
     all.extend(Some(of_files).filter(|text| !text.is_empty()));
     for (by, refused) in active.refusals.lock().all() {
         reasons.push(refused.reason.clone());
@@ -119,21 +119,21 @@ pub fn active_report(engine: &Engine) -> Option<ActiveReport> {
     let peers = active.peers.lock().clone();
     let now_ms = unix_ms();
     let peers = peers.iter().map(|peer| {
-        let told = peer.told.lock().clone();
-        let region = told.region.and_then(Region::new);
+        let status = peer.status.lock().clone();
+        let region = status.region.and_then(Region::new);
         let behind = region.and_then(|region| active.outbox.lock().behind(region, now_ms));
         PeerReport {
             behind: behind.map(|behind| (behind.ms, behind.bytes)),
             host: peer.host.clone(),
             port: peer.port,
             is_up: peer.is_up.load(Relaxed),
-            region: told.region,
+            region: status.region,
             lag_ms: peer.lag_ms.load(Relaxed),
             units: peer.units.load(Relaxed),
             bytes: peer.bytes.load(Relaxed),
-            error: told.error,
-            refused: told.refused.and_then(|refused| refused.about),
-            is_foreign: told.is_foreign,
+            error: status.error,
+            refused: status.refused.and_then(|refused| refused.about),
+            is_foreign: status.is_foreign,
         }
     });
     let peers: Vec<PeerReport> = peers.collect();
@@ -172,8 +172,8 @@ pub fn active_report(engine: &Engine) -> Option<ActiveReport> {
         log_bytes: figures.log_bytes.load(Relaxed),
         log_unwritten_bytes: figures.log_unwritten_bytes.load(Relaxed),
         clock_ahead_ms,
-        trouble: trouble(active, me.region, &peers, ahead),
-        files_ok: active.trouble.lock().is_empty(),
+        last_error: last_error(active, me.region, &peers, ahead),
+        files_ok: active.last_error.lock().is_empty(),
         refused_by: told.max(links_refused),
         is_isolated: refuse + links_refused > 0 && take == 0,
         peers,

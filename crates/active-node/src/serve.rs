@@ -15,10 +15,10 @@ use braid_resp::reply::ReplyBuffer;
 use braid_spec::{CommandError, CommandResult};
 
 use super::codec::{is_identity, members_text, parse_table, parse_vector};
-use super::copies::Taker;
+use super::copies::CopyRequest;
 use super::disk_backlog;
 use super::outbox::{Answers, Ripe, Share};
-use super::question::Question;
+use super::pull_request::PullRequest;
 use super::refusals::{REASON_MAX, Refused};
 use super::state::{Active, Order, PROTOCOL};
 use crate::state;
@@ -51,7 +51,7 @@ fn active_of<'a>(call: &Call<'a, '_>) -> Result<&'a Active, CommandError> {
 pub fn hello(call: &mut Call) -> CommandResult {
     let active = active_of(call)?;
     let (version, region) = (call.integer_arg(2)?, call.integer_arg(4)?);
-    let (identity, is_settled) = (text(call, 3)?, call.integer_arg(5)? != 0);
+    let (identity, is_final) = (text(call, 3)?, call.integer_arg(5)? != 0);
     let who = call.session.record.address.to_string();
     if version != PROTOCOL {
         log::warn!("Active-active: {who} speaks version {version}, this server speaks {PROTOCOL}: refused");
@@ -68,11 +68,11 @@ pub fn hello(call: &mut Call) -> CommandResult {
             return Err(refused("this is the same server"));
         }
         if me.fits(region, identity) {
-            if is_settled {
+            if is_final {
                 me.members.insert(region, identity.to_owned());
             }
             me.clone()
-        } else if region == me.region && !me.is_settled && (is_settled || me.identity.as_str() > identity) {
+        } else if region == me.region && !me.is_final && (is_final || me.identity.as_str() > identity) {
             // No other server knows this one yet: it takes another number.
             let taken = me.taken();
             drop(me);
@@ -80,7 +80,7 @@ pub fn hello(call: &mut Call) -> CommandResult {
             return Err(CommandError::text(
                 "TRYAGAIN both servers have the same region, this one takes another",
             ));
-        } else if is_settled || region != me.region {
+        } else if is_final || region != me.region {
             log::warn!("Active-active: {who} is refused: {}", me.misfit(region));
             return Err(refused(me.misfit(region)));
         } else {
@@ -93,7 +93,7 @@ pub fn hello(call: &mut Call) -> CommandResult {
     reply.integer(PROTOCOL);
     reply.bulk(me.identity.as_bytes());
     reply.integer(i64::from(me.region));
-    reply.integer(i64::from(me.is_settled));
+    reply.integer(i64::from(me.is_final));
     reply.bulk(me.taken().to_string().as_bytes());
     Ok(())
 }
@@ -122,28 +122,28 @@ pub fn pull(call: &mut Call) -> CommandResult {
         if !me.fits(region.number(), identity) || region.number() == me.region {
             return Err(refused(me.misfit(region.number())));
         }
-        if me.members.insert(region.number(), identity.to_owned()).is_none() || !me.is_settled {
+        if me.members.insert(region.number(), identity.to_owned()).is_none() || !me.is_final {
             // From now on others know this server by its number.
-            me.is_settled = true;
-            let _ = active.orders.send(Order::Settled);
+            me.is_final = true;
+            let _ = active.orders.send(Order::NumberIsFinal);
         }
         Region::new(me.region)
     };
-    let question = Question { applied, position, cursor, bytes_max, region };
-    active.refusals.lock().note_pull(question.region.number(), unix_ms());
+    let request = PullRequest { applied, position, cursor, bytes_max, region };
+    active.refusals.lock().note_pull(request.region.number(), unix_ms());
     let may_leave = call.may_leave(false);
     let may_wait = wait_ms > 0 && may_leave;
     let mut outbox = active.outbox.lock();
     if outbox.note_on_disk(&on_disk, me) {
         let _ = active.orders.send(Order::OnDisk);
     }
-    outbox.note_taker(&question, unix_ms());
-    let share = match outbox.share(&question) {
+    outbox.note_pull_request(&request, unix_ms());
+    let share = match outbox.share(&request) {
         Some(Share::Disk(from)) if may_leave => {
             drop(outbox);
             return call.work_in_background(move |engine, answer| {
                 if let Some(active) = state::of(engine) {
-                    active.send_from_disk(from, &question, answer);
+                    active.send_from_disk(from, &request, answer);
                 }
             });
         }
@@ -160,7 +160,7 @@ pub fn pull(call: &mut Call) -> CommandResult {
         return Ok(());
     }
     if let Some(answer) = call.leave_to_background()? {
-        outbox.wait(question, Box::new(answer), unix_ms() + wait_ms);
+        outbox.wait(request, Box::new(answer), unix_ms() + wait_ms);
     }
     Ok(())
 }
@@ -219,14 +219,14 @@ impl Active {
     }
 
     /// Answers a peer with units read from disk.
-    fn send_from_disk(&self, from: Cursor, question: &Question, answer: Answer) {
+    fn send_from_disk(&self, from: Cursor, request: &PullRequest, answer: Answer) {
         let folder = self.outbox.lock().disk.folder.clone();
-        let read = disk_backlog::read(&folder, from, question);
+        let read = disk_backlog::read(&folder, from, request);
         if let Err(error) = &read {
             log::warn!(
                 "Active-active: the log cannot be read for the peer of region {}, which gets a full copy: \
                  {error}",
-                question.region.number()
+                request.region.number()
             );
         }
         let share = match &read {
@@ -239,9 +239,9 @@ impl Active {
         let mut outbox = self.outbox.lock();
         outbox.reply(Some(&share), 0, &mut reply);
         if let Share::Copy = share {
-            outbox.note_copy(question.region, unix_ms());
+            outbox.note_copy(request.region, unix_ms());
         }
-        outbox.note_answer(question.region, unix_ms());
+        outbox.note_answer(request.region, unix_ms());
         drop(outbox);
         self.note_sent(share.sent());
         self.figures.sent_from_disk.fetch_add(share.sent().0, Relaxed);
@@ -284,7 +284,7 @@ pub fn copy(call: &mut Call) -> CommandResult {
     }
     let client = call.session.record.id;
     let order = if goes_on { Order::MoreCopy } else { Order::MakeCopy };
-    ask(call, move |answer| order(Taker { client, answer }))
+    ask(call, move |answer| order(CopyRequest { client, answer }))
 }
 
 /// ACTIVE DIGEST: equal on servers with equal visible data.
@@ -311,7 +311,7 @@ pub fn forget(call: &mut Call) -> CommandResult {
         .peers
         .lock()
         .iter()
-        .any(|peer| peer.is_up.load(Relaxed) && peer.told.lock().region == Some(region.number()));
+        .any(|peer| peer.is_up.load(Relaxed) && peer.status.lock().region == Some(region.number()));
     if is_linked {
         return Err(refused("the region's server is a peer: remove it from active-peers first"));
     }
@@ -328,7 +328,7 @@ pub fn peers(call: &mut Call) -> CommandResult {
     let reply = &mut *call.reply;
     reply.array(peers.len());
     for peer in peers {
-        let told = peer.told.lock().clone();
+        let status = peer.status.lock().clone();
         reply.map(7);
         reply.bulk(b"host");
         reply.bulk(peer.host.as_bytes());
@@ -337,13 +337,13 @@ pub fn peers(call: &mut Call) -> CommandResult {
         reply.bulk(b"link");
         reply.bulk(if peer.is_up.load(Relaxed) { "up" } else { "down" }.as_bytes());
         reply.bulk(b"region");
-        reply.integer(told.region.map_or(-1, i64::from));
+        reply.integer(status.region.map_or(-1, i64::from));
         reply.bulk(b"identity");
-        reply.bulk(told.identity.as_bytes());
+        reply.bulk(status.identity.as_bytes());
         reply.bulk(b"lag-ms");
         reply.integer(peer.lag_ms.load(Relaxed) as i64);
         reply.bulk(b"error");
-        reply.bulk(told.error.as_bytes());
+        reply.bulk(status.error.as_bytes());
     }
     Ok(())
 }

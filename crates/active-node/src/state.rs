@@ -19,7 +19,7 @@ use braid_persistence::active::CopyFile;
 use parking_lot::Mutex;
 
 use super::batch::Batch;
-use super::copies::Taker;
+use super::copies::CopyRequest;
 use super::on_disk::OnDisk;
 use super::outbox::{Answers, Outbox};
 use super::refusals::{Refusals, Refused};
@@ -29,19 +29,19 @@ pub const PROTOCOL: i64 = 4;
 
 /// This server as its peers know it.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Me {
+pub(crate) struct LocalIdentity {
     /// Random, for the life of the dataset.
     pub identity: String,
     pub region: u8,
     /// The number was configured, or others know it: it can no longer change.
-    pub is_settled: bool,
+    pub is_final: bool,
     /// Other regions and their servers' identities.
     pub members: BTreeMap<u8, String>,
     /// Permanently removed regions, one bit each.
     pub gone: u64,
 }
 
-impl Me {
+impl LocalIdentity {
     /// True if the identity may own the region's number.
     pub(crate) fn fits(&self, region: u8, identity: &str) -> bool {
         match self.members.get(&region) {
@@ -52,7 +52,7 @@ impl Me {
         }
     }
 
-    /// Why a server whose identity does not [fit](Me::fits) is refused.
+    /// Why a server whose identity does not [fit](LocalIdentity::fits) is refused.
     pub(crate) fn misfit(&self, region: u8) -> String {
         match self.has_removed(region) {
             true => removed_text(region),
@@ -125,7 +125,7 @@ pub(crate) struct Figures {
 
 /// State shared by all threads.
 pub struct Active {
-    pub(crate) me: Mutex<Me>,
+    pub(crate) me: Mutex<LocalIdentity>,
     pub(crate) outbox: Mutex<Outbox>,
     pub(crate) peers: Mutex<Vec<Arc<PeerLink>>>,
     pub(crate) figures: Figures,
@@ -145,7 +145,7 @@ pub struct Active {
     /// The files have been read: peers may pull.
     pub(crate) is_ready: AtomicBool,
     /// Why nothing can be written; empty if there is no problem.
-    pub(crate) trouble: Mutex<String>,
+    pub(crate) last_error: Mutex<String>,
     /// What other servers refuse.
     pub(crate) refusals: Mutex<Refusals>,
 }
@@ -177,7 +177,7 @@ pub fn of_config(config: &Config) -> Result<Option<Arc<dyn ActiveLog>>, String> 
         received: Mutex::default(),
         on_disk: OnDisk::default(),
         is_ready: AtomicBool::new(false),
-        trouble: Mutex::default(),
+        last_error: Mutex::default(),
         refusals: Mutex::default(),
     })))
 }
@@ -228,11 +228,11 @@ impl Active {
     }
 
     /// Logs a problem once.
-    pub(super) fn note_trouble(&self, trouble: String) {
-        let mut told = self.trouble.lock();
-        if *told != trouble {
-            log::warn!("Active-active: {trouble}");
-            *told = trouble;
+    pub(super) fn note_error(&self, error: String) {
+        let mut last = self.last_error.lock();
+        if *last != error {
+            log::warn!("Active-active: {error}");
+            *last = error;
         }
     }
 }
@@ -292,8 +292,8 @@ pub(crate) enum Order {
         answer: SyncSender<Merged>,
     },
     /// A peer requests a full copy, or the next part of its copy.
-    MakeCopy(Taker),
-    MoreCopy(Taker),
+    MakeCopy(CopyRequest),
+    MoreCopy(CopyRequest),
     Digest {
         answer: Box<dyn Answers>,
     },
@@ -307,7 +307,7 @@ pub(crate) enum Order {
         taken: u64,
     },
     /// Others know this server by its number from now on.
-    Settled,
+    NumberIsFinal,
     /// A region's on-disk vector has advanced.
     OnDisk,
     /// Replies wait until everything is on disk.
@@ -337,12 +337,12 @@ pub(crate) struct PeerLink {
     /// Units and bytes received.
     pub units: AtomicU64,
     pub bytes: AtomicU64,
-    pub told: Mutex<Told>,
+    pub status: Mutex<PeerStatus>,
 }
 
 /// The peer's identity, and the link's last error.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Told {
+pub(crate) struct PeerStatus {
     pub region: Option<u8>,
     pub identity: String,
     /// Why the last attempt ended.
@@ -381,7 +381,7 @@ mod tests {
     #[test]
     fn removals_are_taken_over_but_for_the_own_region() {
         let members = [(2, "b".to_owned()), (3, "c".to_owned())].into();
-        let mut me = Me { identity: "a".into(), region: 1, members, ..Me::default() };
+        let mut me = LocalIdentity { identity: "a".into(), region: 1, members, ..LocalIdentity::default() };
         assert_eq!(me.take_removed(1 << 1 | 1 << 2 | 1 << 9), 1 << 2 | 1 << 9);
         assert!(!me.fits(2, "b") && !me.fits(9, "x") && me.fits(3, "c") && me.fits(1, "a"));
         assert_eq!(me.members.len(), 1);

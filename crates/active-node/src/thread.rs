@@ -38,7 +38,7 @@ use braid_journal::Reader;
 use braid_persistence::active::{ActiveFiles, ActiveManifest};
 use braid_replication::link::units::Units;
 
-use super::copies::Taker;
+use super::copies::CopyRequest;
 use super::disk_writer::{Chunk, DiskWriter, Waited};
 use super::files;
 use super::gather::Turn;
@@ -104,7 +104,7 @@ pub(super) struct Thread<'e> {
     /// A new generation, full copy or digest in progress.
     saving: Option<generation::Saving>,
     /// Peers waiting for a full copy.
-    copies_wanted: VecDeque<Taker>,
+    copies_wanted: VecDeque<CopyRequest>,
     /// Operators waiting for a digest.
     digests_wanted: Vec<Box<dyn Answers>>,
     /// When the last uncompleted generation began.
@@ -131,7 +131,7 @@ pub fn start_active(engine: &Engine, values: Arc<dyn Values + Send + Sync>) -> R
         let mut me = active.me.lock();
         me.identity = begin.manifest.identity.clone();
         me.region = begin.manifest.region;
-        me.is_settled = begin.manifest.settled;
+        me.is_final = begin.manifest.is_final;
         me.members = begin.manifest.members.iter().cloned().collect();
         me.gone = begin.manifest.gone;
     }
@@ -275,11 +275,11 @@ impl<'e> Thread<'e> {
     /// Returns how long the thread may rest afterwards.
     fn turn(&mut self, turn: Turn) -> Duration {
         let own = self.own_units();
-        self.active.on_disk.take_question();
+        self.active.on_disk.take_request();
         let has_moved = self.read_journal();
         self.throttle();
         if self.is_dirty() {
-            self.settle();
+            self.read_dirty_keys();
         }
         self.flush();
         self.sync_for_replies();
@@ -327,16 +327,16 @@ impl<'e> Thread<'e> {
                 self.flush();
                 give(&answer, merged);
             }
-            Order::MakeCopy(taker) => {
+            Order::MakeCopy(request) => {
                 self.flush();
                 self.active.figures.copies_sent.fetch_add(1, Relaxed);
-                self.copies_wanted.push_back(taker);
+                self.copies_wanted.push_back(request);
             }
-            Order::MoreCopy(taker) => self.continue_copy(taker),
+            Order::MoreCopy(request) => self.continue_copy(request),
             Order::Digest { answer } => {
                 while self.read_journal() {}
                 if self.is_dirty() || !self.unmergeable.is_empty() {
-                    self.settle();
+                    self.read_dirty_keys();
                 }
                 self.flush();
                 self.digests_wanted.push(answer);
@@ -350,7 +350,7 @@ impl<'e> Thread<'e> {
                 }
             }
             Order::ChangeRegion { taken } => self.change_region(taken),
-            Order::Settled => self.store_manifest(),
+            Order::NumberIsFinal => self.store_manifest(),
             Order::OnDisk => self.has_acknowledgements = true,
             Order::LogRoom => self.make_room_for_log(),
             Order::Ceiling(ceiling) => self.note_ceiling(ceiling),
@@ -394,7 +394,7 @@ impl<'e> Thread<'e> {
                 self.disk.append(chunk, log, self.replica.vector());
                 self.active.received.lock().clone_from(self.replica.vector());
             }
-            Err(error) => self.active.note_trouble(error.to_string()),
+            Err(error) => self.active.note_error(error.to_string()),
         }
     }
 

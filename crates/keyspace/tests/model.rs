@@ -26,7 +26,7 @@ const CLIENTS: usize = 2;
 
 /// A reply to a client.
 #[derive(Clone, PartialEq, Eq, Debug)]
-enum Told {
+enum Outcome {
     Element(Vec<u8>),
     TimeIsOver,
 }
@@ -40,7 +40,7 @@ struct Store {
     keys: [Box<[u8]>; 2],
     // Standard library mutexes: the checker does not switch threads while they are held.
     waits: [Mutex<Option<Arc<Waiter<usize>>>>; CLIENTS],
-    told: [Mutex<Vec<Told>>; CLIENTS],
+    told: [Mutex<Vec<Outcome>>; CLIENTS],
 }
 
 impl Store {
@@ -63,7 +63,7 @@ impl Store {
         Txn::lock(&self.keyspace, context, 0, NOW, set)
     }
 
-    fn tell(&self, client: usize, told: Told) {
+    fn tell(&self, client: usize, told: Outcome) {
         self.told[client].lock().unwrap().push(told);
     }
 
@@ -94,7 +94,7 @@ impl Store {
             }
         }
         match found {
-            Some(element) => self.tell(client, Told::Element(element)),
+            Some(element) => self.tell(client, Outcome::Element(element)),
             None => {
                 let waiter = Arc::new(Waiter::new(0, keys, Texts::TYPE, false, client));
                 *self.waits[client].lock().unwrap() = Some(Arc::clone(&waiter));
@@ -115,7 +115,7 @@ impl Store {
             self.keyspace.gate.enter(slot);
             self.leave_queues(&mut context, &waiter);
             self.keyspace.gate.leave(slot);
-            self.tell(client, Told::TimeIsOver);
+            self.tell(client, Outcome::TimeIsOver);
         }
     }
 
@@ -153,7 +153,7 @@ impl Store {
                 while let Some(waiter) = txn.next_waiter(&self.queues, &key, behind) {
                     behind = waiter.ticket();
                     let Some(element) = self.take(txn, &key, || waiter.claim()) else { continue };
-                    self.tell(waiter.request, Told::Element(element));
+                    self.tell(waiter.request, Outcome::Element(element));
                     if !txn.stop_waiting(&self.queues, &waiter) {
                         elsewhere.push(waiter);
                     }
@@ -182,8 +182,8 @@ impl Store {
             let waits = wait.as_ref().is_some_and(|waiter| waiter.is_waiting());
             assert_eq!(told.len(), usize::from(!waits), "{told:?}");
             elements.extend(told.iter().filter_map(|told| match told {
-                Told::Element(element) => Some(element.clone()),
-                Told::TimeIsOver => None,
+                Outcome::Element(element) => Some(element.clone()),
+                Outcome::TimeIsOver => None,
             }));
             if let Some(waiter) = wait
                 && waits
@@ -246,7 +246,7 @@ fn pushes_race_with_each_other() {
             store.push(slot, &store.keys[1], b"2")
         }],
     );
-    assert!(store.told.iter().all(|told| matches!(told.lock().unwrap()[..], [Told::Element(_)])));
+    assert!(store.told.iter().all(|told| matches!(told.lock().unwrap()[..], [Outcome::Element(_)])));
 }
 
 #[test]

@@ -221,7 +221,7 @@ fn active(engine: &Engine) -> Value {
         "backlog_bytes": report.backlog_bytes,
         "clock_ahead_ms": report.clock_ahead_ms,
         "refused_by": report.refused_by,
-        "trouble": report.trouble,
+        "trouble": report.last_error,
         "peers": peers.collect::<Vec<_>>(),
     })
 }

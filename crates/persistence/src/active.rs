@@ -51,7 +51,7 @@ pub struct ActiveManifest {
     pub identity: String,
     pub region: u8,
     /// Other servers know this one by its region number.
-    pub settled: bool,
+    pub is_final: bool,
     pub generation: u64,
     /// No issued stamp is above this.
     pub ceiling: u64,
@@ -72,7 +72,7 @@ impl ActiveManifest {
             "version 1\nidentity {}\nregion {}\nsettled {}\ngeneration {}\nceiling {}\nclean {}\ngone {}\n",
             self.identity,
             self.region,
-            u8::from(self.settled),
+            u8::from(self.is_final),
             self.generation,
             self.ceiling,
             u8::from(self.clean),
@@ -111,7 +111,7 @@ impl ActiveManifest {
             match name {
                 "identity" => manifest.identity = value.to_owned(),
                 "region" => manifest.region = value.parse().ok()?,
-                "settled" => manifest.settled = value == "1",
+                "settled" => manifest.is_final = value == "1",
                 "generation" => manifest.generation = value.parse().ok()?,
                 "ceiling" => manifest.ceiling = value.parse().ok()?,
                 "clean" => manifest.clean = value == "1",
@@ -572,7 +572,7 @@ mod tests {
         let manifest = ActiveManifest {
             identity: "abc".into(),
             region: 7,
-            settled: true,
+            is_final: true,
             generation: 0,
             ceiling: u64::MAX,
             clean: true,

@@ -38,7 +38,7 @@ impl Thread<'_> {
     fn store_manifest_now(&self) -> bool {
         let outcome = self.disk.store_now(&self.manifest);
         if let Err(error) = &outcome {
-            self.active.note_trouble(format!("the manifest cannot be written: {error}"));
+            self.active.note_error(format!("the manifest cannot be written: {error}"));
         }
         outcome.is_ok()
     }
@@ -70,13 +70,13 @@ impl Thread<'_> {
             self.store_manifest();
         }
         self.note_members();
-        self.tend_evicted();
+        self.bound_evicted();
         self.sync();
         self.acknowledge();
         self.flush();
         self.begin_generation_in_time();
         self.begin_log_in_time();
-        self.tend_kept_logs();
+        self.bound_kept_logs();
         self.share();
         let figures = &self.active.figures;
         figures.type_conflicts.store(self.replica.type_conflicts(), Relaxed);
@@ -92,7 +92,7 @@ impl Thread<'_> {
     }
 
     /// Bounds the marks kept of evicted keys, and expires those that are due like any other key.
-    fn tend_evicted(&mut self) {
+    fn bound_evicted(&mut self) {
         let limit = self.engine.config.maxmemory() as usize;
         if limit > 0 {
             self.replica.limit_marks((limit / MARKS_PART / MARK_BYTES).max(MARKS_MIN));
@@ -110,8 +110,8 @@ impl Thread<'_> {
             self.replica.add_member(region);
         }
         let members: Vec<(u8, String)> = me.members.into_iter().collect();
-        if members != self.manifest.members || me.is_settled != self.manifest.settled {
-            (self.manifest.members, self.manifest.settled) = (members, me.is_settled);
+        if members != self.manifest.members || me.is_final != self.manifest.is_final {
+            (self.manifest.members, self.manifest.is_final) = (members, me.is_final);
             self.store_manifest();
         }
         let mut outbox = self.active.outbox.lock();
@@ -121,14 +121,14 @@ impl Thread<'_> {
 
     /// Has the manifest stored; a failure is logged and retried.
     pub(super) fn store_manifest(&mut self) {
-        self.manifest.settled = self.active.me.lock().is_settled;
+        self.manifest.is_final = self.active.me.lock().is_final;
         self.disk.store(&self.manifest);
     }
 
     /// Has the log forced to disk once a second: this is what the region acknowledges.
     fn sync(&mut self) {
-        let has_news = self.has_unsynced || self.active.on_disk.offset() < self.logged_until();
-        if has_news && self.last_sync.elapsed() >= SYNC {
+        let is_due = self.has_unsynced || self.active.on_disk.offset() < self.logged_until();
+        if is_due && self.last_sync.elapsed() >= SYNC {
             self.sync_now();
         }
     }
@@ -202,7 +202,7 @@ impl Thread<'_> {
         match self.replica.remove_inherited(unix_ms() as u64) {
             Ok(Some(unit)) => self.keep_own(&unit),
             Ok(None) => {}
-            Err(refusal) => self.active.note_trouble(refusal.to_string()),
+            Err(refusal) => self.active.note_error(refusal.to_string()),
         }
         self.flush();
     }
@@ -211,12 +211,12 @@ impl Thread<'_> {
     /// becomes the new region's own.
     pub(super) fn change_region(&mut self, taken: u64) {
         if let Err(error) = self.bring_to_log() {
-            return self.active.note_trouble(error);
+            return self.active.note_error(error);
         }
         {
             let mut me = self.active.me.lock();
             let free = free_region(taken | 1 << me.region, &me.identity);
-            let Some(region) = free.filter(|_| !me.is_settled) else { return };
+            let Some(region) = free.filter(|_| !me.is_final) else { return };
             log::info!(
                 "Active-active: region {} belongs to another server, this server becomes region {region}",
                 me.region
@@ -226,7 +226,7 @@ impl Thread<'_> {
         }
         let settings = match settings(&self.engine.config, &self.manifest) {
             Ok(settings) => settings,
-            Err(error) => return self.active.note_trouble(error),
+            Err(error) => return self.active.note_error(error),
         };
         self.replica = Replica::new(settings, State::default());
         {
@@ -239,11 +239,11 @@ impl Thread<'_> {
         *self.active.received.lock() = Vector::default();
         self.raise_ceiling();
         if let Err(error) = self.write_generation(false) {
-            self.active.note_trouble(error);
+            self.active.note_error(error);
         }
         self.note_members();
         self.all_dirty = true;
-        self.settle();
+        self.read_dirty_keys();
         self.flush();
     }
 
@@ -253,7 +253,7 @@ impl Thread<'_> {
         self.note_members();
         while self.read_journal() {}
         if self.all_dirty || !self.dirty.is_empty() {
-            self.settle();
+            self.read_dirty_keys();
         }
         self.flush();
         match self.write_generation(true) {

@@ -16,7 +16,7 @@ use braid_persistence::active::{ObsoleteFiles, StateFile};
 
 use super::Thread;
 use crate::codec::vector_text;
-use crate::copies::{Copy, Taker};
+use crate::copies::{Copy, CopyRequest};
 use crate::files::write_state;
 use crate::outbox::Answers;
 
@@ -108,9 +108,9 @@ impl Thread<'_> {
             self.has_garbage = self.replica.collect_more_garbage();
         }
         if self.saving.is_none() && !self.copies_wanted.is_empty() {
-            self.saving = self.copies_wanted.pop_front().map(|taker| Saving {
+            self.saving = self.copies_wanted.pop_front().map(|request| Saving {
                 saver: Some(Saver::begin(&mut self.replica)),
-                target: Target::Copy(Copy::begin(taker, self.disk.queued())),
+                target: Target::Copy(Copy::begin(request, self.disk.queued())),
             });
         }
         if self.saving.is_none() && !self.digests_wanted.is_empty() {
@@ -189,10 +189,10 @@ impl Thread<'_> {
         Some(true)
     }
 
-    pub(super) fn continue_copy(&mut self, taker: Taker) {
+    pub(super) fn continue_copy(&mut self, request: CopyRequest) {
         match &mut self.saving {
-            Some(Saving { target: Target::Copy(copy), .. }) => copy.go_on(taker),
-            _ => taker.refuse(),
+            Some(Saving { target: Target::Copy(copy), .. }) => copy.go_on(request),
+            _ => request.refuse(),
         }
     }
 
@@ -217,7 +217,7 @@ impl Thread<'_> {
             });
             match counted {
                 Ok(()) => self.last_attempt = None,
-                Err(error) => self.active.note_trouble(error),
+                Err(error) => self.active.note_error(error),
             }
             return None;
         }
@@ -257,7 +257,7 @@ impl Thread<'_> {
         if self.saving.is_none() {
             self.last_attempt = Some(Instant::now());
             if let Err(error) = self.begin_generation() {
-                self.active.note_trouble(error);
+                self.active.note_error(error);
             }
         }
     }
@@ -312,7 +312,7 @@ impl Thread<'_> {
         }
         match self.files.begin_next() {
             Ok(number) => self.note_log(number),
-            Err(error) => self.active.note_trouble(format!("the next log cannot be created: {error}")),
+            Err(error) => self.active.note_error(format!("the next log cannot be created: {error}")),
         }
     }
 
@@ -332,7 +332,7 @@ impl Thread<'_> {
     }
 
     /// Applies the configured limit to the kept logs.
-    pub(super) fn tend_kept_logs(&mut self) {
+    pub(super) fn bound_kept_logs(&mut self) {
         let first = self.first_kept(self.manifest.generation);
         {
             let disk = &mut self.active.outbox.lock().disk;

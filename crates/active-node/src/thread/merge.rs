@@ -89,7 +89,7 @@ impl Thread<'_> {
         while self.read_journal() {}
         let mut worker = self.worker.take().unwrap_or_else(|| engine.worker(0));
         let result = world_change::change_in_world(engine, world, &mut worker, 0, NOTHING_EXPIRED, |txn| {
-            self.settle_in(txn);
+            self.read_dirty_keys_in(txn);
             let result = work(self, txn);
             self.share_in(txn);
             result
@@ -99,11 +99,11 @@ impl Thread<'_> {
     }
 
     /// Reads the dirty keys from the keyspace into the shadow.
-    pub(super) fn settle(&mut self) {
+    pub(super) fn read_dirty_keys(&mut self) {
         self.in_world(|_, _| ());
     }
 
-    fn settle_in(&mut self, txn: &mut Txn<'_>) {
+    fn read_dirty_keys_in(&mut self, txn: &mut Txn<'_>) {
         let mut names = std::mem::take(&mut self.dirty);
         if std::mem::take(&mut self.all_dirty) {
             self.take_libraries();
@@ -246,10 +246,10 @@ impl Thread<'_> {
                     return;
                 }
                 Err(Refusal::Ceiling) => self.raise_ceiling(),
-                Err(refusal) => return self.active.note_trouble(refusal.to_string()),
+                Err(refusal) => return self.active.note_error(refusal.to_string()),
             }
         }
-        self.active.note_trouble("no stamps can be issued".into());
+        self.active.note_error("no stamps can be issued".into());
     }
 
     /// What the digest adds for keys that only this server shows.
@@ -404,7 +404,7 @@ impl Thread<'_> {
         self.active.figures.copies_merged.fetch_add(1, Relaxed);
         // So that the copy need not be kept.
         if let Err(error) = self.begin_generation() {
-            self.active.note_trouble(error);
+            self.active.note_error(error);
         }
         Ok(())
     }

@@ -93,7 +93,7 @@ impl Thread<'_> {
             if self.unshared.keys.is_empty() {
                 return;
             }
-            self.settle();
+            self.read_dirty_keys();
         }
     }
 

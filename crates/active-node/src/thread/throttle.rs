@@ -31,8 +31,8 @@ pub(super) struct Marks(VecDeque<(u64, i64)>);
 
 impl Marks {
     fn note(&mut self, end: u64, now_ms: i64) {
-        let is_news = self.0.back().is_none_or(|&(before, at_ms)| end > before && now_ms > at_ms);
-        if is_news && self.0.len() < MARKS_MAX {
+        let is_new = self.0.back().is_none_or(|&(before, at_ms)| end > before && now_ms > at_ms);
+        if is_new && self.0.len() < MARKS_MAX {
             self.0.push_back((end, now_ms));
         }
     }

@@ -62,10 +62,10 @@ fn request(link: &mut BufReader<TcpStream>) -> Option<Vec<String>> {
 }
 
 /// A request received by a node, with the number of its connection.
-type Told = (usize, Vec<String>);
+type Received = (usize, Vec<String>);
 
 /// A node that gives the same answer to every request.
-fn node(answer: &'static [u8]) -> (u16, Receiver<Told>) {
+fn node(answer: &'static [u8]) -> (u16, Receiver<Received>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("an address").port();
     let (tell, told) = channel();
@@ -85,7 +85,7 @@ fn node(answer: &'static [u8]) -> (u16, Receiver<Told>) {
     (port, told)
 }
 
-fn next(told: &Receiver<Told>) -> Told {
+fn next(told: &Receiver<Received>) -> Received {
     told.recv_timeout(PATIENCE).expect("a message")
 }
 

@@ -37,7 +37,7 @@ pub(super) fn write(fields: &mut Fields<'_>) {
     fields.show(&figures::LOG_UNWRITTEN, &report);
     fields.show(&figures::CLOCK_AHEAD, &report);
     fields.show(&figures::REFUSED_BY, &report);
-    fields.field("active_trouble", &report.trouble);
+    fields.field("active_trouble", &report.last_error);
     fields.field("active_peers", report.peers.len());
     for (number, peer) in report.peers.iter().enumerate() {
         fields.field(format_args!("active_peer{number}"), line(peer));

@@ -5,7 +5,7 @@ use braid_active::logs::Cursor;
 use braid_active::{Region, Stamp, Vector};
 
 /// The request of one ACTIVE PULL.
-pub(super) struct Question {
+pub(super) struct PullRequest {
     /// Everything the peer has applied.
     pub applied: Vector,
     /// The peer's position in the backlog; 0 if unknown.
@@ -17,7 +17,7 @@ pub(super) struct Question {
     pub region: Region,
 }
 
-impl Question {
+impl PullRequest {
     /// True if the asking process created the unit. It may have lost units of an earlier process.
     pub fn is_of_asker(&self, first: Stamp) -> bool {
         let run = self.applied.newest_run(self.region);
