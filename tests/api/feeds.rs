@@ -405,6 +405,97 @@ fn a_failover_that_loses_changes_is_told_to_their_readers() {
     assert!(!read(&mut its, "orders", &kept)[0].1.starts_with("gap"), "what both have is no gap");
 }
 
+/// A reader that follows one key over servers that fail.
+struct Follower {
+    after: String,
+    /// The last number that it has seen.
+    last: u64,
+    /// Gaps because of lost changes.
+    diverged: usize,
+    /// Such a gap was the last that it has read.
+    has_diverged: bool,
+}
+
+impl Follower {
+    /// Reads everything that a server has. Numbers go up by one; only after a gap because of
+    /// changes that were lost they may go back, and even then none is left out.
+    fn read_all(&mut self, client: &mut RawClient) {
+        loop {
+            let found = entries(&client.call(&format!("XREAD COUNT 100 STREAMS orders {}", self.after)));
+            if found.is_empty() {
+                break;
+            }
+            for (id, text) in found {
+                self.after = id;
+                if text.starts_with("gap reason=diverged") {
+                    (self.diverged, self.has_diverged) = (self.diverged + 1, true);
+                    continue;
+                }
+                let number = text.split("value=").nth(1).unwrap_or_else(|| panic!("{text}"));
+                let number: u64 = number.parse().expect("a number");
+                let expected =
+                    if self.has_diverged { 0..=self.last + 1 } else { self.last + 1..=self.last + 1 };
+                assert!(expected.contains(&number), "{number} after {}", self.last);
+                (self.last, self.has_diverged) = (number, false);
+            }
+        }
+    }
+}
+
+/// Rounds of writes, each ended by a failover or by the death of the primary with writes on their
+/// way: a reader that follows the primary misses nothing and sees nothing out of order. More
+/// rounds: `BRAID_ROUNDS`.
+#[test]
+fn a_reader_follows_over_failovers_and_crashes() {
+    let Some(mut primary) = start(&PAIRED) else { return };
+    let mut random = source("a_reader_follows_over_failovers_and_crashes");
+    let replica_of = |primary: &TestServer| {
+        let port = primary.port().to_string();
+        start(&[&PAIRED[..], &["--replicaof", "127.0.0.1", &port]].concat()).expect("another one")
+    };
+    let mut replica = replica_of(&primary);
+    let mut follower = Follower { after: "0".to_owned(), last: 0, diverged: 0, has_diverged: false };
+    let mut number: u64 = 0;
+    for round in 0..braid_tests::random::number("BRAID_ROUNDS", 6) {
+        let (mut client, mut its) = (primary.connect(), replica.connect());
+        wait_until_in_sync(&mut client, &mut its);
+        follower.read_all(&mut client);
+        for _ in 0..random.u32(1..100) {
+            number += 1;
+            client.ok(&format!("SET order:1 {number}"));
+        }
+        wait_until_in_sync(&mut client, &mut its);
+        follower.read_all(if random.bool() { &mut client } else { &mut its });
+        if random.bool() {
+            client.ok(&format!("FAILOVER TO 127.0.0.1 {}", replica.port()));
+            wait_for("the replica leads", || {
+                its.call("ROLE").elements().expect("a list")[0].text() == "master"
+            });
+            std::mem::swap(&mut primary, &mut replica);
+        } else {
+            if random.bool() {
+                replica.signal(Signal::STOP);
+            }
+            let more: Vec<u8> = (number + 1..=number + random.u64(1..50))
+                .flat_map(|number| braid_tests::request(&format!("SET order:1 {number}")))
+                .collect();
+            client.send(&more);
+            // What this reads may be lost.
+            follower.read_all(&mut primary.connect());
+            primary.signal(Signal::KILL);
+            replica.signal(Signal::CONT);
+            its.ok("REPLICAOF NO ONE");
+            let next = replica_of(&replica);
+            primary = std::mem::replace(&mut replica, next);
+            number = primary.connect().call("GET order:1").text().parse().expect("a number");
+        }
+        follower.read_all(&mut primary.connect());
+        let has_all = if follower.has_diverged { follower.last >= number } else { follower.last == number };
+        assert!(has_all, "round {round}: {} of {number}", follower.last);
+    }
+    println!("{number} changes, {} gaps after lost ones", follower.diverged);
+}
+
 #[test]
 fn ids_continue_after_a_crash_with_an_append_only_file() {
     let more = ["--appendonly", "yes", "--appendfsync", "always"];
