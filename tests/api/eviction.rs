@@ -61,6 +61,6 @@ fn values_of_all_types_are_evicted() {
         // The keys that are left can be read.
         let last = format!("{type_name}:{}", KEYS - 1);
         assert_eq!(client.call(&format!("TYPE {last}")).text(), type_name);
-        assert!(client.call(&format!("MEMORY USAGE {last}")).integer() > Some(500), "{type_name}");
+        assert!(client.call(&format!("MEMORY USAGE {last}")).integer() > Some(100), "{type_name}");
     }
 }
