@@ -25,7 +25,7 @@ const MAKES: [(&str, &[&str]); 15] = [
     ("CMSk-TYPE", &["CMS.INITBYDIM", "KEY", "128", "4"]),
     ("TopK-TYPE", &["TOPK.RESERVE", "KEY", "20", "50", "5", "0.9"]),
     ("TDIS-TYPE", &["TDIGEST.CREATE", "KEY", "COMPRESSION", "50"]),
-    ("trietype0", &["FT.SUGADD", "KEY", "TEXT", "1"]),
+    ("trietype0", &["FT.SUGADD", "KEY", "text", "1", "PAYLOAD", "TEXT"]),
 ];
 
 fn number(client: &mut RawClient, section: &str, field: &str) -> u64 {
