@@ -71,7 +71,7 @@ fn exercise(mut set: VectorSet) {
     }
     let copy = set.cow();
     let found = set.look_around(&vector(1, dim), 16).expect("its dimension");
-    set.put_near(b"another", &vector(1, dim), 16, Some(b"x"), &found).expect("its dimension");
+    set.put_near(b"another", &vector(1, dim), 16, Some(b"x"), Some(found)).expect("its dimension");
     let again = restore(&dump(&set, Target::Own)).expect("just dumped");
     assert_eq!((again.len(), again.attributes()), (set.len(), set.attributes()));
     while !set.is_empty() {
