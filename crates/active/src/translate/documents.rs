@@ -3,14 +3,14 @@
 //! arrays or to several places, are left to a comparison with the keyspace.
 
 use super::{Reason, Values, number};
-use crate::Name;
-use crate::Parts;
 use crate::change::Kind;
 use crate::local::Transaction;
+use crate::view::View;
+use crate::{Bytes, Name, Parts};
 
 type Outcome = Result<(), Reason>;
 
-fn part(values: &dyn Values, path: &[u8]) -> Result<crate::Bytes, Reason> {
+fn part(values: &dyn Values, path: &[u8]) -> Result<Bytes, Reason> {
     values.document_part(path).ok_or(Reason::Unknown)
 }
 
@@ -32,14 +32,14 @@ pub(super) fn set(
     if at.is_empty() {
         let before = transaction.shown(database, key);
         let until = before.as_ref().and_then(|(_, until)| *until);
-        let after = (crate::view::View::Parts(Kind::Json, parts), until);
+        let after = (View::Parts(Kind::Json, parts), until);
         transaction.bring(database, key, &before, &Some(after));
         return Ok(());
     }
     if !transaction.is_of(database, key, Kind::Json) {
         return Err(Reason::WrongType);
     }
-    let inside = |(name, value): (crate::Bytes, crate::Bytes)| ([&at[..], &name].concat().into(), value);
+    let inside = |(name, value): (Bytes, Bytes)| ([&at[..], &name].concat().into(), value);
     let parts: Parts = parts.into_iter().map(inside).collect();
     transaction.bring_member(database, key, &at, &parts);
     Ok(())
@@ -53,7 +53,7 @@ pub(super) fn remove(
     key: &Name,
     args: &[&[u8]],
 ) -> Outcome {
-    let at = args.first().map_or(Ok(crate::Bytes::default()), |path| part(values, path))?;
+    let at = args.first().map_or(Ok(Bytes::default()), |path| part(values, path))?;
     match at.is_empty() {
         true => transaction.remove(database, key),
         false => transaction.bring_member(database, key, &at, &[]),
