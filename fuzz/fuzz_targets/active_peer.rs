@@ -10,11 +10,14 @@
 
 use braid_active::amount::Amount;
 use braid_active::cell::Time;
+use braid_active::change::Kind;
 use braid_active::difference::{Difference, apply_with_difference, merge_with_difference};
+use braid_active::document::push_member;
 use braid_active::position::Side;
 use braid_active::replica::{Settings, State};
 use braid_active::saved::{Loader, save};
 use braid_active::stream::Id;
+use braid_active::vector_set::{Element, Quantisation, Shape};
 use braid_active::wire::{decode, encode};
 use braid_active::write::{Write, write_with_difference};
 use braid_active::{Bytes, Name, Region, Replica, Rules, Stamp, Transaction};
@@ -78,7 +81,7 @@ fn command(transaction: &mut Transaction, codes: &mut Codes) {
     let (code, database, name) = (codes.next(), codes.next() as u32 % 2, &codes.name());
     let (one, other) = (codes.bytes(), codes.bytes());
     let (id, by) = (Id { ms: codes.next() as u64, sequence: 1 }, Amount::of_integer(codes.next() as i64 - 5));
-    match code % 30 {
+    match code % 33 {
         0 | 1 => transaction.set(database, name, one, codes.time()),
         2 => drop(transaction.increment(database, name, by)),
         3 => transaction.remove(database, name),
@@ -107,6 +110,24 @@ fn command(transaction: &mut Transaction, codes: &mut Codes) {
         26 => transaction.group_remove_consumer(database, name, &one, &other),
         27 => transaction.group_destroy(database, name, &one),
         28 => transaction.group_set_id(database, name, &one, id),
+        29 => {
+            // Names and values of parts as a peer may send them, also such as no client can make.
+            let kind = if by == Amount::ZERO { Kind::VectorSet } else { Kind::Json };
+            transaction.part(database, name, kind, one, Some(other));
+        }
+        30 => {
+            let mut part = Vec::new();
+            (0..=codes.next() % 3).for_each(|_| push_member(&mut part, &codes.bytes()));
+            let to = [(Bytes::from(&part[..]), other)];
+            transaction.bring_member(database, name, &part, if code.is_multiple_of(2) { &to } else { &[] });
+            let _ = transaction.part_increment(database, name, &part, 3);
+        }
+        31 => {
+            let shape = Shape { quantisation: Quantisation::Integer, dimension: codes.next() as u32 % 3 };
+            let vector = vec![7; 4 * shape.dimension as usize];
+            let value = Element { name: b"", links: 16, vector: &vector, attribute: &other }.value();
+            transaction.part(database, name, Kind::VectorSet, shape.part(&one), Some(value));
+        }
         _ => transaction.evict(database, name),
     }
 }
