@@ -8,7 +8,7 @@
 //! object, and another one, which had not seen that, has changed a member of it. An object needs
 //! no part of its own as long as it has members that show.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{Bytes, Parts};
 
@@ -174,16 +174,16 @@ pub(crate) fn steps<'p>(from: &'p [(Bytes, Bytes)], to: &'p [(Bytes, Bytes)]) ->
     let mut replaced: Vec<&[u8]> = Vec::new();
     let mut rest = to;
     while let [(name, value), after @ ..] = rest {
-        let inside = 1 + after.iter().take_while(|(one, _)| one.starts_with(name)).count();
         if had.get(&name[..]) == Some(&&value[..]) {
             rest = after;
             continue;
         }
+        let inside = 1 + after.iter().take_while(|(one, _)| one.starts_with(name)).count();
         steps.push(Step::Set(&rest[..inside]));
         replaced.push(name);
         rest = &rest[inside..];
     }
-    let kept: std::collections::BTreeSet<&[u8]> = to.iter().map(|(name, _)| &name[..]).collect();
+    let kept: BTreeSet<&[u8]> = to.iter().map(|(name, _)| &name[..]).collect();
     let mut gone: Option<&[u8]> = None;
     for (name, _) in from.iter().filter(|(name, _)| !kept.contains(&name[..])) {
         let is_inside = |object: &[u8]| name.starts_with(object);

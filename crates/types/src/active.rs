@@ -12,6 +12,7 @@ use braid_active::view::View;
 use braid_active::{Bytes, Name};
 use braid_containers::hyperloglog;
 use braid_keyspace::Value;
+use braid_keyspace::object::ObjectType;
 use braid_scripting::function_libraries::{codes_of, name_of};
 use braid_values::json::doc::Doc;
 use braid_values::json::packed::{self, Slot};
@@ -27,6 +28,10 @@ impl Values for ActiveValues {
     fn decode(&self, payload: &[u8]) -> Option<View> {
         let mut decoder = braid_rdb::open(payload, true).ok()?;
         let kind = decoder.kind().ok()?;
+        let mut forms = VectorSet::DESCRIPTOR.forms.iter().copied().chain([&braid_rdb::MODULE]);
+        if !forms.any(|form| form.number == kind.number()) {
+            return None;
+        }
         let limits = braid_rdb::Limits::default();
         let value = braid_persistence::read_value(&mut decoder, kind, &limits, i64::MIN).ok()?;
         let Value::Object(object) = value else { return None };

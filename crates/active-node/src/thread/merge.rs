@@ -446,7 +446,9 @@ impl Thread<'_> {
                 thread.run_requests(txn, |replica, run| is_over = pieces.run(replica, run, goes_on));
             });
         }
-        self.in_world(|thread, txn| thread.bring_hidden(txn, touches));
+        if touches.libraries || touches.definitions {
+            self.in_world(|thread, txn| thread.bring_hidden(txn, touches));
+        }
         self.note_all_long();
         // No client writes meanwhile; if one has, the keyspace is authoritative.
         self.all_dirty |= self.own_units() != own;

@@ -4,7 +4,8 @@
 
 use smallvec::SmallVec;
 
-use super::{EVICTED, EXPIRED, Reason, Request, Values, documents, lists, number, vector_sets};
+use super::documents::Documents;
+use super::{EVICTED, EXPIRED, Reason, Request, Values, lists, number, vector_sets};
 use crate::amount::Amount;
 use crate::cell::Time;
 use crate::hidden::LIBRARIES;
@@ -345,15 +346,14 @@ impl<'a> Call<'_, '_, 'a> {
     /// JSON documents and vector sets.
     fn parts(&mut self, values: &dyn Values, name: &[u8]) -> Outcome {
         let (database, key, args) = (self.database, &self.key, self.args);
+        let mut documents = Documents { transaction: &mut *self.transaction, values, database };
         match name {
-            b"JSON.MSET" => args.chunks_exact(3).try_for_each(|one| {
-                documents::set(self.transaction, values, database, &Name::from(one[0]), &one[1..])
-            }),
-            b"JSON.SET" => documents::set(self.transaction, values, database, key, &args[1..]),
-            b"JSON.DEL" | b"JSON.FORGET" => {
-                documents::remove(self.transaction, values, database, key, &args[1..])
+            b"JSON.MSET" => {
+                args.chunks_exact(3).try_for_each(|one| documents.set(&Name::from(one[0]), &one[1..]))
             }
-            b"JSON.NUMINCRBY" => documents::increment(self.transaction, values, database, key, &args[1..]),
+            b"JSON.SET" => documents.set(key, &args[1..]),
+            b"JSON.DEL" | b"JSON.FORGET" => documents.remove(key, &args[1..]),
+            b"JSON.NUMINCRBY" => documents.increment(key, &args[1..]),
             b"VADD" => vector_sets::add(self.transaction, database, key, &args[1..]),
             b"VREM" => vector_sets::remove(self.transaction, database, key, self.arg(1)?),
             b"VSETATTR" => {
