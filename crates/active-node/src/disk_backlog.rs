@@ -116,6 +116,7 @@ mod tests {
                     starts_run: position == 1,
                     seen,
                     effects: Effects::new(),
+                    seen_less: None,
                 };
                 let bytes = wire::encode(&unit);
                 records.add(&bytes);

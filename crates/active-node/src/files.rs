@@ -265,8 +265,9 @@ mod tests {
         let unit = |region, position| {
             let first = stamp(region, position);
             let previous = stamp(region, position - 1);
-            let (starts_run, seen, effects) = (true, Vector::default(), Effects::new());
-            Entry::Unit(wire::encode(&Unit { first, previous, starts_run, seen, effects }).into())
+            let (seen, effects) = (Vector::default(), Effects::new());
+            let unit = Unit { first, previous, starts_run: true, seen, effects, seen_less: None };
+            Entry::Unit(wire::encode(&unit).into())
         };
         let entries = [unit(1, 50), unit(2, 99), unit(1, 70), Entry::Log(3), unit(1, 20)];
         assert_eq!(last(&State::default(), &entries), stamp(1, 70));

@@ -50,6 +50,7 @@ pub struct ActiveReport {
     pub sent_from_disk: u64,
     pub copies_sent: u64,
     pub copies_merged: u64,
+    pub copy_left_percent: u64,
     /// Units for which values were sent instead of changes.
     pub results: u64,
     pub type_conflicts: u64,
@@ -156,6 +157,7 @@ pub fn active_report(engine: &Engine) -> Option<ActiveReport> {
         sent_from_disk: figures.sent_from_disk.load(Relaxed),
         copies_sent: figures.copies_sent.load(Relaxed),
         copies_merged: figures.copies_merged.load(Relaxed),
+        copy_left_percent: figures.copy_left_percent.load(Relaxed),
         results: figures.results.load(Relaxed),
         type_conflicts: figures.type_conflicts.load(Relaxed),
         conflicts: Kind::ALL

@@ -104,6 +104,8 @@ pub(crate) struct Figures {
     pub sent_from_disk: AtomicU64,
     pub copies_sent: AtomicU64,
     pub copies_merged: AtomicU64,
+    /// The part of the full copy being merged that is left, in percent.
+    pub copy_left_percent: AtomicU64,
     /// Requests that had to be sent as their result.
     pub results: AtomicU64,
     pub type_conflicts: AtomicU64,

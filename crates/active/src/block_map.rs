@@ -52,7 +52,7 @@ impl BlockMap {
         BlockMap { pages: vec![page], firsts: vec![ShortName::default()], beginning: Vec::new(), len: 1 }
     }
 
-    #[cfg(test)]
+    /// The number of blocks.
     pub fn len(&self) -> usize {
         self.len
     }

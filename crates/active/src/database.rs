@@ -327,6 +327,11 @@ impl Database {
     pub fn len(&self) -> usize {
         self.plain.len() + self.others.len()
     }
+
+    /// The number of buckets of the table that has most.
+    pub fn buckets_max(&self) -> usize {
+        self.plain.buckets().max(self.others.buckets()).max(self.evicted.buckets())
+    }
 }
 
 #[cfg(test)]

@@ -513,11 +513,11 @@ pub fn apply_with_difference<'u>(
         return Ok(applied);
     }
     let run = unit.head().run(replica.vector());
-    for (stamp, effect) in unit.stamped() {
+    for (number, (stamp, effect)) in unit.stamped().enumerate() {
         match effect {
             Effect::Key { database, name, change } => {
                 let own = run.map(|run| Run { start: run.start, last: stamp.before() });
-                let seen = own.map(|own| Seen { others: &unit.seen, own });
+                let seen = own.map(|own| Seen { others: unit.seen_by(number), own });
                 difference.note_change(replica, *database, name, (stamp, change), seen);
             }
             Effect::Flush { database, .. } => difference.note_flush(replica, *database),
@@ -526,17 +526,13 @@ pub fn apply_with_difference<'u>(
     replica.apply(now_ms, unit)
 }
 
-/// [`Replica::merge`] that also records the difference.
-///
-/// # Errors
-/// As [`Replica::merge`].
-pub fn merge_with_difference<'u>(
+/// [`Replica::merge_part`] that also records the difference.
+pub fn merge_part_with_difference<'u>(
     replica: &mut Replica,
-    now_ms: u64,
     theirs: &'u State,
     difference: &mut Difference<'u>,
-) -> Result<(), Refusal> {
-    replica.merge_noting(now_ms, theirs, |replica, changes| {
+) {
+    replica.merge_part_noting(theirs, |replica, changes| {
         for (database, name, plain) in &changes.new {
             match *database {
                 hidden if !is_of_clients(hidden) => difference.touches.note(hidden),
@@ -558,7 +554,7 @@ pub fn merge_with_difference<'u>(
                 database => difference.note_whole_key(replica, database, name),
             }
         }
-    })
+    });
 }
 
 /// The requests that write all keys of the shadow into an empty keyspace.
@@ -647,7 +643,10 @@ mod tests {
         // The keyspace here has ended this one.
         two.execute(NOW, |transaction| assert!(transaction.end(0, &key(1), None))).unwrap();
         let mut difference = Difference::default();
-        merge_with_difference(&mut two, NOW, one.state(), &mut difference).unwrap();
+        two.begin_merge(NOW, one.state()).unwrap();
+        while two.is_merging() {
+            merge_part_with_difference(&mut two, one.state(), &mut difference);
+        }
         let direct: Vec<_> = difference.direct.iter().map(|direct| direct.name).collect();
         assert_eq!(direct.len(), 2, "{direct:?}");
         assert_eq!(difference.touched[&0].len(), MANY as usize - 10 + 1);

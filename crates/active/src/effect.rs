@@ -31,6 +31,17 @@ pub struct Unit {
     /// Everything the region had applied, except from the run itself.
     pub seen: Vector,
     pub effects: Effects,
+    /// Effects that had seen less, if there are any.
+    pub seen_less: Option<Box<SeenLess>>,
+}
+
+/// Effects of a unit that had not seen all that the unit's others had: the region was
+/// [merging](crate::merging) a full copy, and had not come to their keys.
+#[derive(Clone, PartialEq, Debug)]
+pub struct SeenLess {
+    pub seen: Vector,
+    /// The effects, by their numbers in the unit. Some, but not all.
+    pub effects: Vec<u32>,
 }
 
 #[derive(Clone, PartialEq, Debug)]
@@ -97,6 +108,14 @@ impl Unit {
     pub fn last(&self) -> Stamp {
         let count: u64 = self.effects.iter().map(Effect::stamps).sum();
         self.first.plus(count.saturating_sub(1))
+    }
+
+    /// What an effect, given by its number in the unit, had seen of other regions.
+    pub fn seen_by(&self, effect: usize) -> &Vector {
+        match &self.seen_less {
+            Some(less) if less.effects.binary_search(&(effect as u32)).is_ok() => &less.seen,
+            _ => &self.seen,
+        }
     }
 
     /// The effects with their stamps.

@@ -25,6 +25,10 @@ impl<K: Ord + Clone, V: Clone> Elements<K, V> {
         self.0.is_empty()
     }
 
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
     pub fn get<Q: Ord + ?Sized>(&self, element: &Q) -> Option<&Cell<V>>
     where
         K: Borrow<Q>,

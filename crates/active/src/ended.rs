@@ -88,6 +88,10 @@ impl Ended {
     }
 
     /// The keys with at least one ended part.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     pub fn names(&self) -> Vec<(u32, Name)> {
         let of_database = |(database, names): (&u32, &BTreeMap<Name, EndedOfKey>)| {
             names.keys().map(|name| (*database, name.clone())).collect::<Vec<_>>()

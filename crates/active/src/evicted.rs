@@ -169,6 +169,11 @@ impl Marks {
         self.0.of_bucket(bucket, then).filter_map(|(name, plain)| Some((name, Mark::of(plain)?)))
     }
 
+    /// The names of the present marks that are in `bucket` if there are `among` buckets.
+    pub fn of_part(&self, bucket: usize, among: usize) -> impl Iterator<Item = &[u8]> {
+        self.0.of_part(bucket, among).map(|(name, _)| name)
+    }
+
     /// Drops marks without a rest whose latest stamp is not after `horizon`.
     pub fn drop_until(&mut self, horizon: Stamp) {
         let keeps = |plain: &Plain<'_>| {

@@ -94,6 +94,11 @@ impl Key {
         }
     }
 
+    /// True if merging it takes some milliseconds.
+    pub(crate) fn is_large(&self) -> bool {
+        self.values.iter().any(Value::is_large)
+    }
+
     pub(crate) fn has_times(&self) -> bool {
         self.times.is_some()
     }

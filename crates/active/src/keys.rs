@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! All keys of a replica, and an index of the keys with garbage: invisible state that can be
-//! dropped once every region has acknowledged it.
+//! All keys of a replica, and the index of those with [garbage](crate::garbage).
 
 use std::collections::hash_map::RandomState;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::BuildHasher;
+use std::sync::LazyLock;
 
 use braid_keyspace::HeldString;
 
@@ -14,6 +14,7 @@ use crate::change::{Change, Kind, SeenAt, UnitWrite, Written};
 use crate::database::{Database, KeyRef};
 use crate::effect::{Effect, FlushSeen};
 use crate::evicted::Mark;
+use crate::garbage::Garbage;
 use crate::hidden::{flushes, is_of_clients};
 use crate::key::Key;
 use crate::plain::{Plain, Plains};
@@ -23,13 +24,10 @@ use crate::stamp::{Region, Stamp};
 use crate::stored::{Stored, load_len};
 use crate::value::Value;
 use crate::vector::Seen;
-use crate::{Bytes, Name, Text};
+use crate::{Bytes, KeyId, Name, Text};
 
 /// Marks of evicted keys sampled per database to find old ones.
 const MARKS_SAMPLED: usize = 4096;
-
-/// A database and a name.
-pub type KeyId = (u32, Name);
 
 /// A key with the hash of its name ([`Replica::hash`](crate::Replica::hash)).
 #[derive(Clone, Copy, Debug)]
@@ -43,12 +41,8 @@ pub struct Hashed<'n> {
 pub struct Keys {
     /// By database.
     all: BTreeMap<u32, Database>,
-    /// Shared by all databases, including recreated ones, so that a name's bucket stays the same.
-    hasher: RandomState,
-    /// Keys with garbage, and the number of the change that touched them last.
-    garbage: HashMap<KeyId, u64>,
-    /// The same entries, ordered by the number.
-    garbage_order: BTreeSet<(u64, KeyId)>,
+    hasher: Hasher,
+    garbage: Garbage,
     /// The save or digest in progress.
     saving: Option<Box<Saving>>,
     /// The number of saves and digests started so far.
@@ -67,7 +61,27 @@ pub struct Keys {
     pub conflicts: [u64; Kind::ALL.len()],
 }
 
-/// The changes that merging another replica's keys makes.
+/// Shared by all databases of all replicas in this process, including recreated databases: a name
+/// is in the same bucket of any two tables with equally many.
+#[derive(Clone, Debug)]
+struct Hasher(RandomState);
+
+impl Default for Hasher {
+    fn default() -> Hasher {
+        static SHARED: LazyLock<RandomState> = LazyLock::new(RandomState::new);
+        Hasher(SHARED.clone())
+    }
+}
+
+/// The keys of a database whose names are in one bucket if there are `among` buckets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct KeysPart {
+    pub database: u32,
+    pub bucket: usize,
+    pub among: usize,
+}
+
+/// The changes that merging a part of another replica's keys makes.
 #[derive(Debug, Default)]
 pub struct Changes<'t> {
     /// Plain strings that are new here or replace everything here.
@@ -86,7 +100,7 @@ impl Keys {
     }
 
     pub fn hash(&self, name: &[u8]) -> u64 {
-        self.hasher.hash_one(name)
+        self.hasher.0.hash_one(name)
     }
 
     /// Prefetches keys, by database and hash of the name.
@@ -256,23 +270,9 @@ impl Keys {
 
     fn note(&mut self, database: u32, name: &Name, has_garbage: bool) {
         self.changes += 1;
-        if !has_garbage && self.garbage.is_empty() {
-            return;
+        if has_garbage || !self.garbage.is_empty() {
+            self.garbage.note((database, name.clone()), self.changes, has_garbage);
         }
-        let id = (database, name.clone());
-        // The garbage can go only once this change has been acknowledged as well.
-        let before = match self.garbage.get_mut(&id) {
-            Some(number) => Some(std::mem::replace(number, self.changes)),
-            None if has_garbage => self.garbage.insert(id.clone(), self.changes),
-            None => return,
-        };
-        let mut entry = (0, id);
-        if let Some(before) = before {
-            entry.0 = before;
-            self.garbage_order.remove(&entry);
-        }
-        entry.0 = self.changes;
-        self.garbage_order.insert(entry);
     }
 
     /// Applies an effect; `is_own` for one of a client here. `run` returns the start of a stamp's
@@ -280,7 +280,7 @@ impl Keys {
     pub fn apply(&mut self, at: &At, effect: &Effect, is_own: bool, run: impl Fn(Stamp) -> Option<Stamp>) {
         match effect {
             Effect::Key { database, name, change } => {
-                let hasher = &self.hasher;
+                let hasher = &self.hasher.0;
                 let keys = self.all.entry(*database).or_insert_with(|| Database::new(hasher));
                 if let Some(saving) = self.saving.as_mut().filter(|_| at.rules.saves_before_changes) {
                     saving.before(*database, keys, name);
@@ -386,64 +386,81 @@ impl Keys {
         Sides { horizon, ..*sides }
     }
 
-    /// The changes that merging another replica's keys makes. Most keys are equal on both sides,
-    /// or known to only one of them.
-    pub fn changes_by<'t>(&self, theirs: &'t Keys, sides: &Sides) -> Changes<'t> {
+    /// The databases of either side, those that no client can select first, each with the largest
+    /// number of buckets that one of its tables has.
+    pub fn buckets_with(&self, theirs: &Keys) -> Vec<(u32, usize)> {
+        let numbers: BTreeSet<u32> = self.all.keys().chain(theirs.all.keys()).copied().collect();
+        let buckets = |number: u32| {
+            let both = [&self.all, &theirs.all].into_iter().filter_map(move |all| all.get(&number));
+            both.map(Database::buckets_max).max().unwrap_or(0)
+        };
+        numbers.into_iter().rev().map(|number| (number, buckets(number))).collect()
+    }
+
+    /// True if a part has a large key on either side.
+    pub fn is_large_with(&self, theirs: &Keys, part: KeysPart) -> bool {
+        let both = [&self.all, &theirs.all].into_iter().filter_map(|all| all.get(&part.database));
+        both.flat_map(|keys| keys.others.of_part(part.bucket, part.among)).any(|(_, key)| key.is_large())
+    }
+
+    /// The changes that merging a part of another replica's keys makes. Most keys are equal on
+    /// both sides, or known to only one of them.
+    pub fn changes_by<'t>(&self, theirs: &'t Keys, sides: &Sides, part: KeysPart) -> Changes<'t> {
         let (none, no_key) = (Database::default(), Key::default());
         let (mut changes, mut new) = (Changes::default(), Vec::new());
-        let numbers: BTreeSet<u32> = self.all.keys().chain(theirs.all.keys()).copied().collect();
-        for number in numbers {
-            let mine = self.all.get(&number).unwrap_or(&none);
-            let other = theirs.all.get(&number);
-            let sides = &theirs.sides_in(number, sides);
-            let evicted =
-                mine.evicted.names().chain(other.into_iter().flat_map(|other| other.evicted.names()));
-            let evicted: BTreeSet<Name> = evicted.map(Name::from).collect();
-            let is_left = |name: &[u8]| evicted.is_empty() || !evicted.contains(name);
-            let mut merge = |name: &[u8]| {
-                let before = mine.get(name);
-                let mut key = before.as_deref().cloned().unwrap_or_default();
-                let added = other.and_then(|other| other.get(name));
-                key.merge(added.as_deref().unwrap_or(&no_key), sides);
-                if key != *before.as_deref().unwrap_or(&no_key) {
-                    changes.merged.push((number, name.into(), key));
-                } else if key.has_garbage(sides.rules) {
-                    changes.garbage.push((number, name.into()));
-                }
-            };
-            let here = mine.others.iter().map(|(name, _)| name);
-            here.filter(|name| is_left(name)).for_each(&mut merge);
-            let removed = mine.plain.iter().filter(|(_, plain)| sides.removed_there(plain.stamp));
-            let is_gone = |name: &[u8]| other.is_none_or(|other| other.get(name).is_none());
-            let removed = removed.map(|(name, _)| name).filter(|name| is_gone(name));
-            removed.filter(|name| is_left(name)).for_each(&mut merge);
-            if let Some(other) = other {
-                let there = other.others.iter().map(|(name, _)| name);
-                there.filter(|name| !mine.others.has(name) && is_left(name)).for_each(&mut merge);
-                for (name, plain) in other.plain.iter().filter(|(name, _)| is_left(name)) {
-                    match mine.plain.get(name) {
-                        Some(had) if had == plain => {}
-                        // The other side has seen it and overwritten it.
-                        Some(had) if sides.removed_there(had.stamp) && !sides.removed_here(plain.stamp) => {
-                            new.push((number, name, plain));
-                        }
-                        Some(_) => merge(name),
-                        None if mine.others.has(name) || sides.removed_here(plain.stamp) => {}
-                        None => new.push((number, name, plain)),
+        let KeysPart { database: number, bucket, among } = part;
+        let mine = self.all.get(&number).unwrap_or(&none);
+        let other = theirs.all.get(&number);
+        let sides = &theirs.sides_in(number, sides);
+        let evicted_there = other.into_iter().flat_map(|other| other.evicted.of_part(bucket, among));
+        let evicted = mine.evicted.of_part(bucket, among).chain(evicted_there);
+        let evicted: BTreeSet<Name> = evicted.map(Name::from).collect();
+        let is_left = |name: &[u8]| evicted.is_empty() || !evicted.contains(name);
+        let mut merge = |name: &[u8]| {
+            let before = mine.get(name);
+            let mut key = before.as_deref().cloned().unwrap_or_default();
+            let added = other.and_then(|other| other.get(name));
+            key.merge(added.as_deref().unwrap_or(&no_key), sides);
+            if key != *before.as_deref().unwrap_or(&no_key) {
+                changes.merged.push((number, name.into(), key));
+            } else if key.has_garbage(sides.rules) {
+                changes.garbage.push((number, name.into()));
+            }
+        };
+        let here = mine.others.of_part(bucket, among).map(|(name, _)| name);
+        here.filter(|name| is_left(name)).for_each(&mut merge);
+        let plain = mine.plain.of_part(bucket, among);
+        let removed = plain.filter(|(_, plain)| sides.removed_there(plain.stamp));
+        let is_gone = |name: &[u8]| other.is_none_or(|other| other.get(name).is_none());
+        let removed = removed.map(|(name, _)| name).filter(|name| is_gone(name));
+        removed.filter(|name| is_left(name)).for_each(&mut merge);
+        if let Some(other) = other {
+            let there = other.others.of_part(bucket, among).map(|(name, _)| name);
+            there.filter(|name| !mine.others.has(name) && is_left(name)).for_each(&mut merge);
+            for (name, plain) in other.plain.of_part(bucket, among).filter(|(name, _)| is_left(name)) {
+                match mine.plain.get(name) {
+                    Some(had) if had == plain => {}
+                    // The other side has seen it and overwritten it.
+                    Some(had) if sides.removed_there(had.stamp) && !sides.removed_here(plain.stamp) => {
+                        new.push((number, name, plain));
                     }
+                    Some(_) => merge(name),
+                    None if mine.others.has(name) || sides.removed_here(plain.stamp) => {}
+                    None => new.push((number, name, plain)),
                 }
             }
-            changes.evicted.extend(evicted.into_iter().map(|name| (number, name)));
         }
+        changes.evicted = evicted.into_iter().map(|name| (number, name)).collect();
         changes.new = new;
         changes
     }
 
+    /// Makes the changes that merging a part of another replica's keys makes.
     pub fn merge(&mut self, changes: Changes, theirs: &Keys, sides: &Sides) {
         self.saving = None;
         self.horizon = self.horizon.max(theirs.horizon);
         let Changes { new, merged, evicted, garbage } = changes;
-        let (none, hasher) = (Database::default(), &self.hasher);
+        let (none, hasher) = (Database::default(), &self.hasher.0);
         for (number, name, plain) in new {
             let keys = self.all.entry(number).or_insert_with(|| Database::new(hasher));
             keys.plain.put(name, plain);
@@ -474,11 +491,7 @@ impl Keys {
     /// Returns true if there is more.
     pub fn collect_garbage(&mut self, up_to: u64, most: usize, rules: &Rules) -> bool {
         for _ in 0..most {
-            if !self.has_garbage_of(up_to) {
-                break;
-            }
-            let Some((_, id)) = self.garbage_order.pop_first() else { break };
-            self.garbage.remove(&id);
+            let Some(id) = self.garbage.take_up_to(up_to) else { break };
             let (database, name) = &id;
             let Some(keys) = self.all.get_mut(database) else { continue };
             if let Some(saving) = self.saving.as_mut().filter(|_| rules.saves_before_changes) {
@@ -489,11 +502,7 @@ impl Keys {
                 self.all.remove(database);
             }
         }
-        let has_more = self.has_garbage_of(up_to);
-        if !has_more {
-            self.shrink_garbage();
-        }
-        has_more
+        self.garbage.has_up_to(up_to)
     }
 
     /// Drops the forgotten tallies that `is_over` says no region adds to, of at most `most` keys
@@ -506,9 +515,7 @@ impl Keys {
         is_over: &dyn Fn(Stamp) -> bool,
         rules: &Rules,
     ) -> u64 {
-        let first = (after.saturating_add(1), KeyId::default());
-        let due = self.garbage_order.range(first..).take_while(|(number, _)| *number <= until);
-        let due: Vec<(u64, KeyId)> = due.take(most).cloned().collect();
+        let due = self.garbage.touched((after, until), most);
         let done = due.last().filter(|_| due.len() == most).map_or(until, |(number, _)| *number);
         for entry in due {
             let (database, name) = &entry.1;
@@ -521,23 +528,10 @@ impl Keys {
                 self.all.remove(database);
             }
             if !has_garbage {
-                self.garbage.remove(&entry.1);
-                self.garbage_order.remove(&entry);
+                self.garbage.remove(&entry);
             }
         }
-        self.shrink_garbage();
         done
-    }
-
-    fn shrink_garbage(&mut self) {
-        if self.garbage.len() < self.garbage.capacity() / 4 {
-            self.garbage.shrink_to_fit();
-        }
-    }
-
-    /// True if there is garbage that was last touched by a change up to `up_to`.
-    fn has_garbage_of(&self, up_to: u64) -> bool {
-        self.garbage_order.first().is_some_and(|(number, _)| *number <= up_to)
     }
 
     /// Indexes the garbage of loaded keys.
@@ -549,10 +543,9 @@ impl Keys {
             let evicted = keys.evicted.with_rest().filter(|(_, mark)| mark.rest.values_have_garbage(rules));
             for name in with_garbage.chain(evicted.map(|(name, _)| name.into())) {
                 self.changes += 1;
-                self.garbage.insert((*database, name), self.changes);
+                self.garbage.note((*database, name), self.changes, true);
             }
         }
-        self.garbage_order = self.garbage.iter().map(|(id, number)| (*number, id.clone())).collect();
     }
 
     /// Starts to serialize all keys in their present state, after the bytes `before`. Returns the
@@ -598,7 +591,7 @@ impl Keys {
         for _ in 0..load_len(from)? {
             let is_mark = has_marks && u8::load(from)? == MARK;
             let (number, name) = (u32::load(from)?, Bytes::load(from)?);
-            let hasher = &keys.hasher;
+            let hasher = &keys.hasher.0;
             let database = keys.all.entry(number).or_insert_with(|| Database::new(hasher));
             match is_mark {
                 true => database.evicted.set(&name, &Mark::load(from)?),
@@ -687,7 +680,7 @@ impl Keys {
     /// True if a key holds garbage that is not indexed. Must never happen; for tests.
     pub fn has_forgotten_garbage(&self, rules: &Rules) -> bool {
         self.iter().any(|(database, name, key)| {
-            key.has_garbage(rules) && !self.garbage.contains_key(&(database, name.into()))
+            key.has_garbage(rules) && !self.garbage.has(&(database, name.into()))
         })
     }
 }

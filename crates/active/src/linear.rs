@@ -37,6 +37,16 @@ pub(crate) fn family(bucket: usize, then: usize, now: usize) -> Vec<usize> {
     all
 }
 
+/// The buckets that now hold the entries that are in `bucket` if there are `among` buckets. With
+/// fewer buckets than that, it is one that has others as well.
+pub(crate) fn holders(bucket: usize, among: usize, now: usize) -> Vec<usize> {
+    match now {
+        0 => Vec::new(),
+        _ if now < among => vec![index(bucket as u64, now)],
+        _ => family(bucket, among, now),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -55,7 +65,24 @@ mod tests {
                 }
             }
         }
-        assert_eq!(family(3, 10, 9), Vec::new());
+        assert!(family(3, 10, 9).is_empty());
+    }
+
+    /// The same with any number of buckets, which may be smaller.
+    #[test]
+    fn holders_have_all_entries_of_a_bucket() {
+        let mut random = fastrand::Rng::with_seed(4);
+        for among in 1..70 {
+            for now in 1..150 {
+                for _ in 0..50 {
+                    let hash = random.u64(..);
+                    let holders = holders(index(hash, among), among, now);
+                    assert!(holders.contains(&index(hash, now)), "{hash} {among} {now}");
+                    assert!(now >= among || holders.len() == 1);
+                }
+            }
+            assert!(holders(0, among, 0).is_empty());
+        }
     }
 
     #[test]

@@ -16,6 +16,9 @@ use crate::position::{Position, Side, Step, compare};
 use crate::rules::Rules;
 use crate::stamp::Stamp;
 
+/// A list with more elements is large.
+const LARGE: usize = 2_000;
+
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct List {
     items: Items<Item>,
@@ -119,6 +122,11 @@ impl List {
 
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
+    }
+
+    /// See [`Members::is_large`](crate::members::Members::is_large).
+    pub fn is_large(&self) -> bool {
+        self.len() > LARGE
     }
 
     /// Visits the stamps of everything.

@@ -9,9 +9,9 @@
 
 use crate::amount::Amount;
 use crate::cell::{At, Cell, CellChange, Sum, Time};
-use crate::change::Change;
+use crate::change::{Change, SeenAt};
 use crate::database::{KeyRef, ValueRef};
-use crate::effect::{Effect, Effects, FlushSeen, Unit};
+use crate::effect::{Effect, Effects, FlushSeen, SeenLess, Unit};
 use crate::hidden::flushes;
 use crate::key::Key;
 use crate::position::Side;
@@ -20,7 +20,7 @@ use crate::stamp::Stamp;
 use crate::stream::{Fields, Group, GroupChange, Id, Pending, Stream, StreamChange};
 use crate::tally::SeenTally;
 use crate::value::Value;
-use crate::vector::{Run, Seen};
+use crate::vector::{Run, Seen, Vector};
 use crate::view::{Shown, View};
 use crate::{Bytes, Name, Text};
 
@@ -31,6 +31,8 @@ pub struct Transaction<'a> {
     /// The stamp of the next effect.
     next: Stamp,
     effects: Effects,
+    /// The numbers of the effects that have not seen the copy that is being merged.
+    without_copy: Vec<u32>,
 }
 
 impl Replica {
@@ -50,19 +52,30 @@ impl Replica {
             return Err(Refusal::Ceiling);
         }
         let first = self.clock.clone().tick(now_ms, 1, &rules);
-        let mut transaction = Transaction { replica: self, now_ms, next: first, effects: Effects::new() };
+        let (effects, without_copy) = (Effects::new(), Vec::new());
+        let mut transaction = Transaction { replica: self, now_ms, next: first, effects, without_copy };
         body(&mut transaction);
-        let Transaction { effects, next, .. } = transaction;
+        let Transaction { effects, next, without_copy, .. } = transaction;
         if effects.is_empty() {
             return Ok(None);
         }
         self.clock.tick(now_ms, next.position() - first.position(), &rules);
-        let mut seen = self.state.vector.clone();
-        let previous = seen.run(self.run).map_or(self.run, |run| run.last);
-        seen.remove_run(self.run);
-        let starts_run = previous == self.run;
-        let unit = Unit { first, previous, starts_run, seen, effects };
-        self.state.vector.add(Run { start: self.run, last: unit.last() });
+        let previous = self.state.vector.run(self.run).map_or(self.run, |run| run.last);
+        let of_others = |vector: &Vector| {
+            let mut seen = vector.clone();
+            seen.remove_run(self.run);
+            seen
+        };
+        let (mut seen, mut seen_less) = (of_others(&self.state.vector), None);
+        if without_copy.len() < effects.len() && self.is_merging() {
+            let less = std::mem::replace(&mut seen, of_others(self.vector_with_copy()));
+            // The copy may have nothing that is new.
+            if !without_copy.is_empty() && less != seen {
+                seen_less = Some(Box::new(SeenLess { seen: less, effects: without_copy }));
+            }
+        }
+        let unit = Unit { first, previous, starts_run: previous == self.run, seen, effects, seen_less };
+        self.note_own(Run { start: self.run, last: unit.last() });
         Ok(Some(unit))
     }
 }
@@ -71,10 +84,16 @@ impl Transaction<'_> {
     fn effect(&mut self, effect: Effect) {
         let replica = &mut *self.replica;
         let own = Run { start: replica.run, last: self.next.before() };
-        let seen = Seen { others: &replica.state.vector, own };
+        let with_copy = replica.merging.as_ref().map_or(&replica.state.vector, |merging| merging.joined());
+        let is_without = replica.has_unmerged(&effect);
+        if is_without {
+            self.without_copy.push(self.effects.len() as u32);
+        }
+        let others = if is_without { &replica.state.vector } else { with_copy };
         let lost = std::cell::Cell::new(0);
+        let seen = Seen { others, own };
         let at = At { stamp: self.next, seen, rules: &replica.settings.rules, lost: &lost };
-        let (vector, own_run) = (&replica.state.vector, replica.run);
+        let (vector, own_run) = (with_copy, replica.run);
         let starts = |stamp| Some(vector.run_start(stamp, own_run));
         replica.state.keys.apply(&at, &effect, true, starts);
         replica.review(&effect);
@@ -109,7 +128,8 @@ impl Transaction<'_> {
             return self.remove(database, name);
         }
         let replica = &mut *self.replica;
-        let (vector, own_run) = (&replica.state.vector, replica.run);
+        let with_copy = replica.merging.as_ref().map_or(&replica.state.vector, |merging| merging.joined());
+        let (vector, own_run) = (with_copy, replica.run);
         let starts = |stamp| Some(vector.run_start(stamp, own_run));
         replica.state.keys.evict(database, name, &replica.settings.rules, starts);
         replica.review_key(database, name);
@@ -118,6 +138,14 @@ impl Transaction<'_> {
     /// The rest of a hidden evicted key.
     fn rest(&self, database: u32, name: &Name) -> Option<Key> {
         self.replica.state.keys.hidden(database, name)
+    }
+
+    /// The increments of a key, evicted or not, that a removal has to list as seen.
+    fn seen_of_all(&self, database: u32, name: &Name) -> Vec<SeenAt> {
+        match self.rest(database, name) {
+            Some(rest) => rest.seen(),
+            None => self.replica.key(database, name).map_or_else(Vec::new, |key| key.seen()),
+        }
     }
 
     /// True if other regions may have more of a key than is known here.
@@ -156,9 +184,7 @@ impl Transaction<'_> {
         let value = Text::from_slice(value.as_ref());
         let is_string = || matches!(self.value(database, name).as_deref(), Some(Value::String(_)));
         let seen = if self.replica.is_evicted(database, name) {
-            let rest = self.rest(database, name);
-            let seen = rest.or_else(|| self.replica.key(database, name).map(|key| key.clone()));
-            let seen = seen.map_or_else(Vec::new, |key| key.seen());
+            let seen = self.seen_of_all(database, name);
             self.change(database, name, Change::Remove { seen });
             Vec::new()
         } else if self.replica.is_plain(database, name) || self.replica.key(database, name).is_none() {
@@ -201,6 +227,10 @@ impl Transaction<'_> {
 
     /// FLUSHDB, or FLUSHALL if `database` is `None`.
     pub fn flush(&mut self, database: Option<u32>) {
+        for (database, name) in self.replica.merged_keys(database) {
+            let seen = self.seen_of_all(database, &name);
+            self.change(database, &name, Change::Remove { seen });
+        }
         let keys = self.replica.state.keys.iter().map(|(number, name, key)| (number, name, key.seen()));
         let evicted = self.replica.state.keys.all_hidden();
         let evicted = evicted.map(|(number, name, rest)| (number, name, rest.seen()));

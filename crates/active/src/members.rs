@@ -20,6 +20,8 @@ use crate::vector::Seen;
 
 /// A block of more than one entry is split when it exceeds this size in bytes.
 const BLOCK_MAX: usize = 640;
+/// A collection with more blocks is large: some thousand elements.
+const LARGE_BLOCKS: usize = 64;
 
 /// A type of element value.
 pub trait Packed: Stored + Clone + PartialEq {
@@ -190,6 +192,11 @@ impl Blocks {
 impl<V: Packed> Members<V> {
     pub fn is_empty(&self) -> bool {
         self.blocks.iter().all(Block::is_empty)
+    }
+
+    /// True if it has so many elements that working on all of them takes some milliseconds.
+    pub fn is_large(&self) -> bool {
+        matches!(&self.blocks, Blocks::Many(blocks) if blocks.len() > LARGE_BLOCKS)
     }
 
     pub fn get(&self, element: &[u8]) -> Option<Cell<V>> {

@@ -208,6 +208,15 @@ impl Others {
         self.buckets.iter().flat_map(|bucket| &bucket.0).map(|(_, named)| (&*named.name, &named.key))
     }
 
+    /// The present keys whose names are in `bucket` if there are `among` buckets.
+    pub fn of_part(&self, bucket: usize, among: usize) -> impl Iterator<Item = (&[u8], &Key)> {
+        let now = self.buckets.len();
+        let holders = linear::holders(bucket, among, now).into_iter();
+        let all = holders.flat_map(|holder| &self.buckets[holder].0);
+        let all = all.map(|(_, named)| (&*named.name, &named.key));
+        all.filter(move |(name, _)| now >= among || self.bucket_among(name, among) == bucket)
+    }
+
     /// The present keys whose names were in `bucket` when there were `then` buckets.
     pub fn of_bucket(&self, bucket: usize, then: usize) -> impl Iterator<Item = (&[u8], &Key)> {
         let family = linear::family(bucket, then, self.buckets.len()).into_iter();

@@ -448,6 +448,14 @@ impl Plains {
         family.flat_map(|bucket| self.buckets[bucket].iter())
     }
 
+    /// The present strings of the names that are in `bucket` if there are `among` buckets.
+    pub fn of_part(&self, bucket: usize, among: usize) -> impl Iterator<Item = (&[u8], Plain<'_>)> {
+        let now = self.buckets.len();
+        let holders = linear::holders(bucket, among, now).into_iter();
+        let all = holders.flat_map(|holder| self.buckets[holder].iter());
+        all.filter(move |(name, _)| now >= among || self.bucket_among(name, among) == bucket)
+    }
+
     /// Keeps only the strings that `keeps` accepts.
     pub fn retain(&mut self, mut keeps: impl FnMut(&[u8], Plain<'_>) -> bool) {
         self.last.get_mut().is_current = false;

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 
 use braid_keyspace::HeldString;
 
-use crate::cell::{At, Sides};
+use crate::cell::At;
 use crate::change::{Change, Kind};
 use crate::clock::{Clock, TooFarAhead};
 use crate::cold::ColdSearch;
@@ -23,8 +23,8 @@ use crate::database::{KeyRef, ValueRef};
 use crate::effect::{Effect, Effects, Head, Unit};
 use crate::ended::Ended;
 use crate::hidden::{DEFINITIONS, LIBRARIES, is_of_clients};
-use crate::keys::{Changes, Keys};
-use crate::lost::Lost;
+use crate::keys::Keys;
+use crate::merge_progress::MergeProgress;
 use crate::rules::Rules;
 use crate::stability::Stability;
 use crate::stamp::{REGIONS, Region, Stamp};
@@ -144,6 +144,8 @@ pub struct Replica {
     searches: BTreeMap<Region, Search>,
     /// Regions that have been removed, one bit each.
     gone: u64,
+    /// The full copy that is being merged.
+    pub(crate) merging: Option<Box<MergeProgress>>,
 }
 
 /// A ceiling above `stamp` that lets a region write for `for_ms`.
@@ -170,6 +172,7 @@ impl Replica {
             stable: 0,
             searches: BTreeMap::new(),
             gone: 0,
+            merging: None,
         }
     }
 
@@ -206,6 +209,7 @@ impl Replica {
             starts_run: true,
             seen: replica.state.vector.clone(),
             effects: Effects::new(),
+            seen_less: None,
         };
         replica.state.vector.add(Run { start: replica.run, last: first });
         Ok((replica, Some(unit)))
@@ -442,9 +446,10 @@ impl Replica {
         };
         let is_own = unit.region() == self.region();
         let lost = Cell::new(0);
-        for (stamp, effect) in unit.stamped() {
+        for (number, (stamp, effect)) in unit.stamped().enumerate() {
             let own = Run { start: run.start, last: stamp.before() };
-            let at = At { stamp, seen: Seen { others: &unit.seen, own }, rules: &rules, lost: &lost };
+            let seen = Seen { others: unit.seen_by(number), own };
+            let at = At { stamp, seen, rules: &rules, lost: &lost };
             // A lost value has been applied before, or belongs to this run.
             let starts = |stamp| Some(self.state.vector.run_start(stamp, run.start));
             self.state.keys.apply(&at, effect, is_own, starts);
@@ -483,7 +488,7 @@ impl Replica {
         }
     }
 
-    fn observe(&mut self, stamp: Stamp) {
+    pub(crate) fn observe(&mut self, stamp: Stamp) {
         if self.settings.rules.clock_is_hybrid {
             self.clock.observe(stamp);
         }
@@ -494,17 +499,16 @@ impl Replica {
     /// # Errors
     /// As [`Replica::apply`], for any of the regions in the copy.
     pub fn merge(&mut self, now_ms: u64, theirs: &State) -> Result<(), Refusal> {
-        self.merge_noting(now_ms, theirs, |_, _| ())
+        self.begin_merge(now_ms, theirs)?;
+        while self.is_merging() {
+            self.merge_part(theirs);
+        }
+        Ok(())
     }
 
-    /// [`Replica::merge`] that calls `note` before it makes the changes.
-    pub(crate) fn merge_noting<'t>(
-        &mut self,
-        now_ms: u64,
-        theirs: &'t State,
-        note: impl FnOnce(&Replica, &Changes<'t>),
-    ) -> Result<(), Refusal> {
-        for run in theirs.vector.runs() {
+    /// Checks that a full copy with this vector can be merged.
+    pub(crate) fn check_copy(&self, now_ms: u64, theirs: &Vector) -> Result<(), Refusal> {
+        for run in theirs.runs() {
             self.clock.check(now_ms, run.last)?;
             let is_own = run.start.region() == self.region() && run.start >= self.run;
             if is_own && !self.state.vector.covers(run.last) && self.settings.rules.starts_new_run {
@@ -514,20 +518,6 @@ impl Replica {
                 return Err(Refusal::Contradiction(run.start.region()));
             }
         }
-        let rules = self.settings.rules;
-        let sides = Sides {
-            mine: &self.state.vector,
-            theirs: &theirs.vector,
-            lost: &Lost::none(),
-            horizon: Stamp::ZERO,
-            rules: &rules,
-        };
-        let changes = self.state.keys.changes_by(&theirs.keys, &sides);
-        note(self, &changes);
-        self.state.keys.merge(changes, &theirs.keys, &sides);
-        self.review_all();
-        self.state.vector.join(&theirs.vector);
-        self.observe(theirs.vector.latest());
         Ok(())
     }
 
@@ -556,6 +546,10 @@ impl Replica {
     /// Records the vector that a region says it has on disk.
     pub fn acknowledge(&mut self, region: Region, vector: Vector) {
         self.stability.acknowledge(region, vector);
+        if self.is_merging() {
+            // What has come with the copy is not in the applied vector that others acknowledge.
+            return;
+        }
         self.advance();
         self.search_tallies();
         self.collect_more_garbage();
@@ -579,6 +573,9 @@ impl Replica {
     /// Drops garbage that all regions have acknowledged, as much as fits a short step. Returns
     /// true if there is more.
     pub fn collect_garbage(&mut self) -> bool {
+        if self.is_merging() {
+            return false;
+        }
         self.advance();
         self.collect_more_garbage()
     }

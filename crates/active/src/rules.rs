@@ -51,6 +51,8 @@ pub struct Rules {
     pub saves_before_changes: bool,
     /// An eviction removes the key nowhere else.
     pub eviction_is_no_removal: bool,
+    /// While a full copy is being merged, an effect has seen it only if its key has been merged.
+    pub copies_are_seen_by_key: bool,
 }
 
 impl Default for Rules {
@@ -79,6 +81,7 @@ impl Default for Rules {
             one_region_expires: true,
             saves_before_changes: true,
             eviction_is_no_removal: true,
+            copies_are_seen_by_key: true,
         }
     }
 }

@@ -243,7 +243,7 @@ mod tests {
 
     use super::*;
     use crate::amount::Amount;
-    use crate::difference::{Difference, merge_with_difference};
+    use crate::difference::{Difference, merge_part_with_difference};
     use crate::position::Side;
     use crate::testing::{NOW, replica};
     use crate::{Bytes, Name};
@@ -285,7 +285,10 @@ mod tests {
             }
             if let Some(state) = State::load(&mut &bytes[..], true) {
                 let (mut own, mut difference) = (replica(2), Difference::default());
-                let _ = merge_with_difference(&mut own, NOW, &state, &mut difference);
+                let _ = own.begin_merge(NOW, &state);
+                while own.is_merging() {
+                    merge_part_with_difference(&mut own, &state, &mut difference);
+                }
                 difference.requests(&own);
             }
         }

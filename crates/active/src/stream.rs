@@ -16,6 +16,9 @@ use crate::elements::Elements;
 use crate::rules::Rules;
 use crate::stamp::{REGIONS, Region, Stamp};
 
+/// A stream with more entries, pending ones counted again, is large.
+const LARGE: usize = 2_000;
+
 /// An entry's ID.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub struct Id {
@@ -207,6 +210,12 @@ impl Stream {
         view.consumers.sort_unstable();
         view.consumers.dedup();
         Some(view)
+    }
+
+    /// See [`Members::is_large`](crate::members::Members::is_large).
+    pub fn is_large(&self) -> bool {
+        let pending = self.groups.values().flatten().map(|group| group.pending.len()).sum::<usize>();
+        self.entries.len() + pending > LARGE
     }
 
     pub fn is_live(&self) -> bool {

@@ -120,6 +120,18 @@ impl Value {
         }
     }
 
+    /// True if it has so many elements that merging it takes some milliseconds.
+    pub(crate) fn is_large(&self) -> bool {
+        match self {
+            Value::String(_) | Value::HyperLogLog(_) => false,
+            Value::List(list) => list.is_large(),
+            Value::Set(set) => set.is_large(),
+            Value::Hash(hash) | Value::Parts(_, hash) => hash.is_large(),
+            Value::SortedSet(set) => set.is_large(),
+            Value::Stream(stream) => stream.is_large(),
+        }
+    }
+
     /// Visits the stamps of everything but increments.
     pub(crate) fn each_stamp(&self, note: &mut dyn FnMut(Stamp)) {
         match self {

@@ -103,6 +103,7 @@ impl Vector {
         }
     }
 
+    /// Removes a run.
     pub fn remove_run(&mut self, start: Stamp) {
         if let Ok(at) = self.place(start) {
             self.runs.remove(at);

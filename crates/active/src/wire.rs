@@ -14,15 +14,20 @@ use crate::change::UnitWrite;
 use crate::effect::{Head, Unit, Write};
 use crate::keys::Hashed;
 
-/// The version that is written and read.
+/// The version of nearly all units.
 pub const VERSION: u8 = 1;
+/// The version of units with effects that had [seen less](crate::effect::SeenLess). Servers that
+/// do not know it refuse such a unit.
+const VERSION_SEEN_LESS: u8 = 2;
+/// The latest version that is read.
+pub const VERSION_MAX: u8 = VERSION_SEEN_LESS;
 /// The maximum number of steps in a list element's place.
 const STEPS_MAX: usize = 10_000;
 
 /// Reasons for refusing bytes as a unit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum DecodeError {
-    #[error("the unit has version {0}, this server supports {VERSION}")]
+    #[error("the unit has version {0}, this server supports {VERSION_MAX}")]
     Version(u8),
     #[error("the unit is truncated")]
     Short,

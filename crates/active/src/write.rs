@@ -51,17 +51,22 @@ impl Replica {
         let written = written.with_sum(|by| self.state.keys.sum(key, place, by))?;
         let own = Run { start: self.run, last: stamp.before() };
         let lost = std::cell::Cell::new(0);
-        let at = At { stamp, seen: Seen { others: &self.state.vector, own }, rules: &rules, lost: &lost };
+        // What a client's write has seen, unless a copy is being merged.
+        let others = match &self.merging {
+            Some(merging) => merging.seen_of(key, &self.state.vector),
+            None => &self.state.vector,
+        };
+        let at = At { stamp, seen: Seen { others, own }, rules: &rules, lost: &lost };
         if !self.state.keys.write(&at, key, written) {
             return None;
         }
         self.clock.tick(now_ms, 1, &rules);
-        let seen = &self.state.vector;
+        let seen = others;
         let previous = seen.run(self.run).map_or(self.run, |run| run.last);
         let head = Head { first: stamp, last: stamp, previous, starts_run: previous == self.run, seen };
         wire::write_write(&head, self.run, key, written, unit);
         let run = Run { start: self.run, last: stamp };
-        self.state.vector.add(run);
+        self.note_own(run);
         Some((stamp, run))
     }
 }

@@ -5,12 +5,12 @@
 use braid_active::amount::Amount;
 use braid_active::change::Kind;
 use braid_active::document::{OBJECT, push_member};
-use braid_active::effect::Unit;
+use braid_active::effect::{SeenLess, Unit};
 use braid_active::position::Side;
 use braid_active::replica::{Settings, State};
 use braid_active::stream::Id;
 use braid_active::vector::Run;
-use braid_active::wire::{DecodeError, VERSION, decode, encode};
+use braid_active::wire::{DecodeError, VERSION, VERSION_MAX, decode, encode};
 use braid_active::{Bytes, Name, Region, Replica, Rules, Stamp, Vector};
 use proptest::prelude::*;
 
@@ -60,11 +60,44 @@ fn unit() -> Unit {
     unit.expect("nothing is refused").expect("the unit has effects")
 }
 
+/// The same, made while the region was merging a full copy.
+fn unit_beside_a_copy() -> Unit {
+    let [one, two] = [1, 2].map(|number| Region::new(number).expect("a region"));
+    let run = |region, ms| Run { start: Stamp::start(region), last: Stamp::at(NOW - ms, region) };
+    let (mut seen, mut less) = (Vector::default(), Vector::default());
+    [run(one, 5), run(two, 7)].into_iter().for_each(|run| seen.add(run));
+    less.add(run(one, 9));
+    let seen_less = Some(Box::new(SeenLess { seen: less, effects: vec![0, 2, 3] }));
+    Unit { seen, seen_less, ..unit() }
+}
+
+#[test]
+fn effects_that_had_seen_less_are_some_and_in_order() {
+    let unit = unit_beside_a_copy();
+    assert_eq!(decode(&encode(&unit)), Ok(unit.clone()));
+    let less = |change: &dyn Fn(&mut SeenLess)| {
+        let mut unit = unit.clone();
+        change(unit.seen_less.as_mut().expect("some have"));
+        decode(&encode(&unit))
+    };
+    let all: Vec<u32> = (0..unit.effects.len() as u32).collect();
+    for effects in [vec![], all, vec![2, 0], vec![3, 3], vec![unit.effects.len() as u32]] {
+        assert!(matches!(less(&|less| less.effects = effects.clone()), Err(DecodeError::Damaged(_))));
+    }
+    let of_all = less(&|less| less.seen = unit.seen.clone());
+    assert_eq!(of_all, Err(DecodeError::Damaged("effects that had not seen less")));
+}
+
 #[test]
 fn decoding_an_invalid_unit_returns_the_reason() {
-    let unit = unit();
-    let good = encode(&unit);
-    assert_eq!(decode(&good), Ok(unit));
+    for unit in [unit(), unit_beside_a_copy()] {
+        check_invalid(&unit);
+    }
+}
+
+fn check_invalid(unit: &Unit) {
+    let good = encode(unit);
+    assert_eq!(decode(&good).as_ref(), Ok(unit));
     for len in 0..good.len() {
         let error = decode(&good[..len]).expect_err("a truncated unit is invalid");
         assert!(matches!(error, DecodeError::Short | DecodeError::Damaged(_)), "{len}: {error}");
@@ -73,8 +106,8 @@ fn decoding_an_invalid_unit_returns_the_reason() {
     longer.push(0);
     assert_eq!(decode(&longer), Err(DecodeError::Trailing(1)));
     let mut newer = good.clone();
-    newer[0] = VERSION + 1;
-    assert_eq!(decode(&newer), Err(DecodeError::Version(VERSION + 1)));
+    newer[0] = VERSION_MAX + 1;
+    assert_eq!(decode(&newer), Err(DecodeError::Version(VERSION_MAX + 1)));
     let mut stamp = good;
     stamp[8] |= 0x80;
     assert_eq!(decode(&stamp), Err(DecodeError::Damaged("a stamp out of range")));
@@ -120,13 +153,17 @@ proptest! {
             *first = VERSION;
         }
         let _ = decode(&bytes);
+        if let Some(first) = bytes.first_mut() {
+            *first = VERSION_MAX;
+        }
+        let _ = decode(&bytes);
     }
 
     /// However a valid unit is damaged, one that decodes encodes to the same bytes, and a replica
     /// accepts it.
     #[test]
-    fn damage_does_no_harm(changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4)) {
-        let mut bytes = encode(&unit());
+    fn damage_does_no_harm(is_beside in any::<bool>(), changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4)) {
+        let mut bytes = encode(&if is_beside { unit_beside_a_copy() } else { unit() });
         for (index, byte) in changes {
             let at = index.index(bytes.len());
             bytes[at] = byte;

@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 
 use braid_active::Parts;
 use braid_active::change::Kind;
-use braid_active::difference::{Difference, apply_with_difference, merge_with_difference, whole};
+use braid_active::difference::{Difference, apply_with_difference, merge_part_with_difference, whole};
 use braid_active::document::{OBJECT, push_member};
 use braid_active::effect::Unit;
 use braid_active::replica::{Replica, Settings, State};
@@ -151,6 +151,16 @@ impl Server {
             translate(&mut self.shadow, &TestValues, now, &request).expect("the shadow accepts the request");
         self.units.extend(unit);
         self.check(line);
+    }
+
+    /// Runs a random command of a client.
+    fn run_random(&mut self, now: u64, random: &mut fastrand::Rng) {
+        let line = command(random, now + self.skew);
+        let keys: Vec<&str> = line.split(' ').skip(1).collect();
+        self.end_due(now, |name| keys.iter().any(|key| key.as_bytes() == name));
+        if let Some(line) = fitting(self, line, random) {
+            self.run(now + self.skew, &line);
+        }
     }
 
     /// Gives the keyspace a list that the shadow reads as a value.
@@ -314,14 +324,7 @@ fn keyspaces_follow_their_shadows() {
                     holding::hold_strings(&mut server.shadow, &mut random);
                     server.check("holding");
                 }
-                _ => {
-                    let line = command(&mut random, now + server.skew);
-                    let keys: Vec<&str> = line.split(' ').skip(1).collect();
-                    server.end_due(now, |name| keys.iter().any(|key| key.as_bytes() == name));
-                    if let Some(line) = fitting(server, line, &mut random) {
-                        server.run(now + server.skew, &line);
-                    }
-                }
+                _ => server.run_random(now, &mut random),
             }
         }
         exchange(&mut servers, NOW + 100);
@@ -362,7 +365,10 @@ fn check_copies(server: &Server, random: &mut fastrand::Rng, seed: u64) {
     let state = loader.finish().expect("the state is complete");
     let mut third = Server::new(3);
     let mut difference = Difference::default();
-    merge_with_difference(&mut third.shadow, NOW + 100, &state, &mut difference).expect("merged");
+    third.shadow.begin_merge(NOW + 100, &state).expect("the copy fits");
+    while third.shadow.is_merging() {
+        merge_part_with_difference(&mut third.shadow, &state, &mut difference);
+    }
     third.run_difference(NOW + 100, difference);
     assert_eq!(third.shadow.digest(), server.shadow.digest());
     let mut empty = replica(4);
@@ -372,6 +378,33 @@ fn check_copies(server: &Server, random: &mut fastrand::Rng, seed: u64) {
             .expect("a plain request");
     }
     assert_eq!(empty.digest(), third.shadow.digest(), "seed {seed}");
+    check_writes_beside_a_copy(server, &state, random, seed);
+}
+
+/// Checks a server whose clients write while it merges a full copy of another.
+fn check_writes_beside_a_copy(server: &Server, copy: &State, random: &mut fastrand::Rng, seed: u64) {
+    let now = NOW + 100;
+    let mut third = Server::new(3);
+    third.rewrites_streams = random.bool();
+    (0..10).for_each(|_| third.run_random(now, random));
+    third.shadow.begin_merge(now, copy).expect("the copy fits");
+    while third.shadow.is_merging() {
+        let mut difference = Difference::default();
+        difference.rewrites_streams = third.rewrites_streams;
+        for _ in 0..random.usize(1..20) {
+            if third.shadow.is_merging() {
+                merge_part_with_difference(&mut third.shadow, copy, &mut difference);
+            }
+        }
+        third.run_difference(now, difference);
+        holding::hold_strings(&mut third.shadow, random);
+        (0..random.usize(0..3)).for_each(|_| third.run_random(now, random));
+    }
+    let mut other = server.shadow.clone();
+    for unit in &third.units {
+        assert_eq!(other.apply(now, unit), Ok(Applied::Now), "seed {seed}");
+    }
+    assert_eq!(other.digest(), third.shadow.digest(), "seed {seed}");
 }
 
 /// The command, if a client could run it on the visible keyspace. `-` stands for one of a

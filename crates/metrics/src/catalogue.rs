@@ -639,6 +639,7 @@ pub static METRICS: &[Metric] = &[
     many!(active::SENT_BYTES, of_active),
     many!(active::COPIES_SENT, of_active),
     many!(active::COPIES_MERGED, of_active),
+    many!(active::COPY_LEFT, of_active),
     many!(active::TYPE_CONFLICTS, of_active),
     counters("braid_active_conflicts_total", "Values that lost to another region's concurrent write, by type.", |s, to| {
         for (region, kind, count) in s.active.iter().flat_map(|report| report.conflicts.iter().map(|(kind, count)| (report.region, kind, count))) {

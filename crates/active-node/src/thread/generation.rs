@@ -247,7 +247,7 @@ impl Thread<'_> {
         let is_long = self.files.log_bytes() > LOG_MIN.max(self.state_bytes);
         let is_doubtful = self.files.is_doubtful();
         let may_begin = self.last_attempt.is_none_or(|at| at.elapsed() >= AGAIN);
-        if !may_begin || !is_long && !is_doubtful {
+        if !may_begin || self.replica.is_merging() || !is_long && !is_doubtful {
             return;
         }
         if is_doubtful && !matches!(&self.saving, Some(Saving { target: Target::Files(_), .. })) {
@@ -270,9 +270,10 @@ impl Thread<'_> {
         Ok((number, file))
     }
 
-    /// Registers a new log, which begins after everything applied so far.
+    /// Registers a new log, which begins after everything applied so far and the copy that is being
+    /// merged.
     pub(super) fn note_log(&mut self, number: u64) {
-        self.active.outbox.lock().disk.logs.push(number, self.replica.vector().clone());
+        self.active.outbox.lock().disk.logs.push(number, self.replica.vector_with_copy().clone());
     }
 
     fn drop_logs(&mut self, first_kept: u64) -> ObsoleteFiles {

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::time::{Duration, Instant};
 
 use braid_active::difference::{
-    Difference, OwnedRequest, anew, apply_with_difference, merge_with_difference, whole,
+    Difference, OwnedRequest, anew, apply_with_difference, merge_part_with_difference, whole,
 };
 use braid_active::effect::Unit;
 use braid_active::hidden::{DEFINITIONS, LIBRARIES, Touches};
@@ -31,7 +31,7 @@ use braid_resp::request;
 use smallvec::SmallVec;
 
 use super::generation::told;
-use super::{BEHIND_MAX, Thread};
+use super::{BEHIND_MAX, DUTIES, Thread};
 use crate::batch::{Batch, BatchUnit};
 use crate::keys::{KeyName, all_keys, requests_of, shown_by, with_entry, with_given_vectors};
 use crate::state::Merged;
@@ -380,27 +380,32 @@ impl Thread<'_> {
         }
     }
 
-    /// Merges a full copy, which is on disk. Clients may read meanwhile, but their writes wait:
-    /// the applied vector covers all keys together, so for a write made during the merge it could
-    /// not express whether the write had seen the copy.
+    /// Merges a full copy, which is on disk, in parts. Clients continue, but for writes while a
+    /// part with a large key is merged.
     pub(super) fn merge_copy(&mut self, state: &State, file: CopyFile) -> Merged {
-        let engine = self.engine;
-        self.replica.allow_ahead(engine.config.active_clock_ahead_max_ms());
+        self.replica.allow_ahead(self.engine.config.active_clock_ahead_max_ms());
         self.stop_saving();
-        self.bring_to_log()?;
-        // So that little is left to sync while writes wait.
-        self.files.log().and_then(|log| log.sync()).map_err(|error| told(&error))?;
-        self.in_world(|thread, _| {
-            thread.holds_writes = true;
-            thread.active.merges_copy.store(true, SeqCst);
-            let pause = &engine.clients.pause;
-            pause.begin(&engine.attention, Purpose::Copy, PauseMode::Write, i64::MAX, unix_ms());
-        });
-        let merged = self.merge_while_writes_wait(state, file);
-        self.holds_writes = false;
-        self.active.merges_copy.store(false, SeqCst);
-        engine.clients.pause.end(&engine.attention, &engine.clients.mailboxes, Purpose::Copy);
-        merged?;
+        self.begin_copy(state, file)?;
+        while self.replica.is_merging() {
+            match self.replica.next_part_is_large(state) {
+                true => self.merge_large_part(state),
+                false => self.merge_parts(state),
+            }
+            self.active.figures.copy_left_percent.store(self.replica.copy_left_percent(), Relaxed);
+            self.flush();
+            if let Err(error) = self.wait_for_log(|log| log.wait_until_below(BEHIND_MAX)) {
+                // Half a copy would be worse.
+                self.active.note_error(error);
+            }
+            self.make_room();
+            self.sync_for_replies();
+            if self.last_duties.elapsed() >= DUTIES {
+                self.duties();
+            }
+        }
+        self.note_all_long();
+        // The applied vector has the copy now.
+        self.has_unsynced = true;
         self.active.figures.copies_merged.fetch_add(1, Relaxed);
         // So that the copy need not be kept.
         if let Err(error) = self.begin_generation() {
@@ -409,14 +414,14 @@ impl Thread<'_> {
         Ok(())
     }
 
-    fn merge_while_writes_wait(&mut self, state: &State, file: CopyFile) -> Merged {
-        // Noted units were applied before the copy.
+    /// Makes a copy part of this server's files, after everything read from the journal so far. If
+    /// the process is killed, the next one merges it at once.
+    fn begin_copy(&mut self, state: &State, file: CopyFile) -> Merged {
         self.bring_to_log()?;
+        self.files.log().and_then(|log| log.sync()).map_err(|error| told(&error))?;
         let applied = self.replica.vector().clone();
         let number = self.files.begin_with(file).map_err(|error| told(&error))?;
-        let mut difference = Difference::default();
-        let merged = merge_with_difference(&mut self.replica, unix_ms() as u64, state, &mut difference);
-        if let Err(refusal) = merged {
+        if let Err(refusal) = self.replica.begin_merge(unix_ms() as u64, state) {
             self.files.drop_copy(number);
             self.note_log(number);
             return Err(refusal.into());
@@ -428,17 +433,47 @@ impl Thread<'_> {
             outbox.disk.logs.clear();
         }
         self.note_log(number);
-        // The earlier logs are on disk, and so is the copy.
-        let vector = self.replica.vector().clone();
-        self.active.note_own_on_disk(vector);
-        let touches = difference.touches;
+        Ok(())
+    }
+
+    /// Merges parts of a copy as units are merged: with the world stopped, for a short time.
+    fn merge_parts(&mut self, state: &State) {
+        self.in_world(|thread, txn| {
+            let merged = thread.with_difference(txn, Difference::default(), |thread, _, difference| {
+                let start = Instant::now();
+                while start.elapsed() < APPLY
+                    && thread.replica.is_merging()
+                    && !thread.replica.next_part_is_large(state)
+                {
+                    merge_part_with_difference(&mut thread.replica, state, difference);
+                }
+                Ok(())
+            });
+            if let Err(refused) = merged {
+                thread.active.note_error(refused.reason);
+            }
+        });
+    }
+
+    /// Merges a part of a copy that takes long. Writes wait, and reads do not: no key may change
+    /// between its merge in the shadow and in the keyspace.
+    fn merge_large_part(&mut self, state: &State) {
+        let engine = self.engine;
+        self.in_world(|thread, _| {
+            thread.holds_writes = true;
+            thread.active.merges_copy.store(true, SeqCst);
+            let pause = &engine.clients.pause;
+            pause.begin(&engine.attention, Purpose::Copy, PauseMode::Write, i64::MAX, unix_ms());
+        });
         let own = self.own_units();
+        let mut difference = Difference::default();
+        merge_part_with_difference(&mut self.replica, state, &mut difference);
         let mut pieces = difference.into_pieces();
         // No first replica other than Braid can attach meanwhile ([`Active::merges_copy`]).
-        pieces.rewrites_streams = self.engine.replication.has_other_replicas.load(SeqCst);
+        pieces.rewrites_streams = engine.replication.has_other_replicas.load(SeqCst);
         let mut is_over = false;
         while !is_over {
-            // While clients continue, since a large key takes long.
+            // While clients read, since a large key takes long.
             pieces.prepare(&self.replica);
             self.in_world(|thread, txn| {
                 let start = Instant::now();
@@ -446,13 +481,11 @@ impl Thread<'_> {
                 thread.run_requests(txn, |replica, run| is_over = pieces.run(replica, run, goes_on));
             });
         }
-        if touches.libraries || touches.definitions {
-            self.in_world(|thread, txn| thread.bring_hidden(txn, touches));
-        }
-        self.note_all_long();
         // No client writes meanwhile; if one has, the keyspace is authoritative.
         self.all_dirty |= self.own_units() != own;
-        Ok(())
+        self.holds_writes = false;
+        self.active.merges_copy.store(false, SeqCst);
+        engine.clients.pause.end(&engine.attention, &engine.clients.mailboxes, Purpose::Copy);
     }
 
     /// Runs `work` on the shadow, which notes the difference, and applies that to the keyspace.

@@ -5,11 +5,11 @@
 use std::ops::Range;
 
 use super::DecodeError::{self, Damaged, Short, Trailing};
-use super::{STEPS_MAX, VERSION, tag};
+use super::{STEPS_MAX, VERSION, VERSION_SEEN_LESS, tag};
 use crate::amount::Amount;
 use crate::cell::{CellChange, Sum, Time};
 use crate::change::{Change, Kind, SeenAt, Written};
-use crate::effect::{Effect, Effects, FlushSeen, Unit, Write};
+use crate::effect::{Effect, Effects, FlushSeen, SeenLess, Unit, Write};
 use crate::hyperloglog::{RANK_MAX, REGISTERS};
 use crate::position::{Position, Side, Step};
 use crate::stamp::{Region, Stamp};
@@ -44,9 +44,13 @@ const PLAIN: Allowed = Allowed { add: false, live: false };
 /// As [`crate::wire::decode`].
 pub fn decode(bytes: &[u8]) -> Result<Unit> {
     let mut reader = Reader::new(bytes);
-    let (first, previous, starts_run) = reader.stamps()?;
+    let (version, (first, previous, starts_run)) = (reader.version()?, reader.stamps()?);
     let seen = reader.vector()?;
     let count = reader.count(1)?;
+    let seen_less = match version {
+        VERSION_SEEN_LESS => Some(Box::new(reader.seen_less(&seen, count)?)),
+        _ => None,
+    };
     let mut effects = Effects::with_capacity(count);
     let mut key: Option<(u32, Name)> = None;
     for _ in 0..count {
@@ -57,13 +61,14 @@ pub fn decode(bytes: &[u8]) -> Result<Unit> {
     if !reader.rest.is_empty() {
         return Err(Trailing(reader.rest.len()));
     }
-    Ok(Unit { first, previous, starts_run, seen, effects })
+    Ok(Unit { first, previous, starts_run, seen, effects, seen_less })
 }
 
 /// # Errors
 /// As [`crate::wire::first`].
 pub fn first(bytes: &[u8]) -> Result<Stamp> {
     let mut reader = Reader::new(bytes);
+    reader.version()?;
     Ok(reader.stamps()?.0)
 }
 
@@ -73,6 +78,9 @@ pub fn first(bytes: &[u8]) -> Result<Stamp> {
 /// If the bytes end early, have another version, or are damaged.
 pub fn decode_write(bytes: &[u8]) -> Result<Option<Write>> {
     let mut reader = Reader::new(bytes);
+    if reader.version()? != VERSION {
+        return Ok(None);
+    }
     let (first, previous, starts_run) = reader.stamps()?;
     let seen = reader.vector()?;
     if reader.count(1)? != 1 {
@@ -114,13 +122,16 @@ impl<'a> Reader<'a> {
         Reader { rest: bytes, first: Stamp::ZERO, stamp: Stamp::ZERO }
     }
 
-    /// The start of a unit: its first stamp, the last stamp before it, and whether it starts a
-    /// run.
-    fn stamps(&mut self) -> Result<(Stamp, Stamp, bool)> {
+    fn version(&mut self) -> Result<u8> {
         match self.byte()? {
-            VERSION => {}
-            other => return Err(DecodeError::Version(other)),
+            version @ (VERSION | VERSION_SEEN_LESS) => Ok(version),
+            other => Err(DecodeError::Version(other)),
         }
+    }
+
+    /// What comes next: the first stamp of a unit, the last stamp before it, and whether it starts
+    /// a run.
+    fn stamps(&mut self) -> Result<(Stamp, Stamp, bool)> {
         let first = Stamp::from_word(self.word()?).ok_or(Damaged("a stamp out of range"))?;
         (self.first, self.stamp) = (first, first);
         let distance = self.number()?;
@@ -225,6 +236,24 @@ impl<'a> Reader<'a> {
             vector.add(run);
         }
         Ok(vector)
+    }
+
+    /// The effects, out of `count`, that had seen less than `seen`.
+    fn seen_less(&mut self, seen: &Vector, count: usize) -> Result<SeenLess> {
+        let less = self.vector()?;
+        if less == *seen || !seen.includes(&less) {
+            return Err(Damaged("effects that had not seen less"));
+        }
+        let mut effects: Vec<u32> = Vec::new();
+        for _ in 0..self.count(1)? {
+            let number = u32::try_from(self.number()?).ok().filter(|number| (*number as usize) < count);
+            let number = number.filter(|number| effects.last().is_none_or(|last| last < number));
+            effects.push(number.ok_or(Damaged("a number of an effect out of order"))?);
+        }
+        match (1..count).contains(&effects.len()) {
+            true => Ok(SeenLess { seen: less, effects }),
+            false => Err(Damaged("all effects or none had seen less")),
+        }
     }
 
     fn amount(&mut self) -> Result<Amount> {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The encoder. A unit has exactly one encoding.
 
-use super::{VERSION, tag};
+use super::{VERSION, VERSION_SEEN_LESS, tag};
 use crate::Name;
 use crate::amount::Amount;
 use crate::cell::{CellChange, Sum, Time};
@@ -12,7 +12,7 @@ use crate::position::Side;
 use crate::stamp::Stamp;
 use crate::stream::{GroupChange, Id, StreamChange};
 use crate::tally::SeenTally;
-use crate::vector::Run;
+use crate::vector::{Run, Vector};
 
 struct Writer<'o> {
     out: &'o mut Vec<u8>,
@@ -21,8 +21,14 @@ struct Writer<'o> {
 
 pub fn encode(unit: &Unit, out: &mut Vec<u8>) {
     let mut writer = Writer { out, first: unit.first };
-    writer.head(&unit.head(), None);
+    let version = if unit.seen_less.is_some() { VERSION_SEEN_LESS } else { VERSION };
+    writer.head(version, &unit.head(), None);
     writer.count(unit.effects.len());
+    if let Some(less) = &unit.seen_less {
+        writer.vector(&less.seen, None);
+        writer.count(less.effects.len());
+        less.effects.iter().for_each(|number| writer.number(u128::from(*number)));
+    }
     let mut key: Option<(u32, &Name)> = None;
     for effect in &unit.effects {
         match effect {
@@ -57,7 +63,7 @@ pub fn encode(unit: &Unit, out: &mut Vec<u8>) {
 
 pub fn encode_write(head: &Head<'_>, run: Stamp, key: Hashed<'_>, written: UnitWrite<'_>, out: &mut Vec<u8>) {
     let mut writer = Writer { out, first: head.first };
-    writer.head(head, Some(run));
+    writer.head(VERSION, head, Some(run));
     writer.count(1);
     writer.out.push(match written {
         Written::Text(_) | Written::Sum(_) => tag::STRING,
@@ -107,14 +113,18 @@ fn tag_of(change: &Change) -> u8 {
 
 impl Writer<'_> {
     /// Writes everything before the effects, leaving out one of the runs that were seen.
-    fn head(&mut self, head: &Head<'_>, without: Option<Stamp>) {
-        self.out.push(VERSION);
+    fn head(&mut self, version: u8, head: &Head<'_>, without: Option<Stamp>) {
+        self.out.push(version);
         self.out.extend(head.first.word().to_le_bytes());
         let distance = head.first.position() - head.previous.position();
         self.number(u128::from(distance) << 1 | u128::from(head.starts_run));
+        self.vector(head.seen, without);
+    }
+
+    fn vector(&mut self, vector: &Vector, without: Option<Stamp>) {
         let is_left = |run: &&Run| Some(run.start) != without;
-        self.count(head.seen.runs().iter().filter(is_left).count());
-        for run in head.seen.runs().iter().filter(is_left) {
+        self.count(vector.runs().iter().filter(is_left).count());
+        for run in vector.runs().iter().filter(is_left) {
             self.stamp(run.last);
             // The first run of a region starts at 0.
             self.number(u128::from(run.start.position()));

@@ -35,6 +35,7 @@ fn add(sum: &mut Summary, one: &Summary) {
     sum.units += one.units;
     sum.crashes += one.crashes;
     sum.copies += one.copies;
+    (0..2).for_each(|kind| sum.beside_copies[kind] += one.beside_copies[kind]);
     sum.evictions += one.evictions;
     sum.conflicts += one.conflicts;
     sum.keys += one.keys;
@@ -91,14 +92,15 @@ fn no_history_violates() {
     let count = setting("BRAID_SCHEDULES", SCHEDULES);
     let (violation, sum) = explore(setting("BRAID_SEED", 1), count, Faults::default());
     println!(
-        "{count} histories: {} units, {} crashes, {} full copies, {} evictions, {} conflicts of types, {} keys \
-         at the end",
-        sum.units, sum.crashes, sum.copies, sum.evictions, sum.conflicts, sum.keys
+        "{count} histories: {} units, {} crashes, {} full copies, {:?} units beside them, {} evictions, {} \
+         conflicts of types, {} keys at the end",
+        sum.units, sum.crashes, sum.copies, sum.beside_copies, sum.evictions, sum.conflicts, sum.keys
     );
     assert_eq!(violation, None);
     // The histories are not trivial.
     assert!(sum.units as u64 > count * 30, "too few units");
     assert!(sum.crashes as u64 > count && sum.copies as u64 > count, "too few crashes or full copies");
+    assert!(sum.beside_copies[1] as u64 > count / 20, "too few units beside a copy");
     assert!(sum.keys as u64 > count, "too few keys are left");
     assert!(sum.evictions as u64 > count, "too few evictions");
 }
@@ -145,6 +147,7 @@ mod left_out {
         the_longest_time_wins: rules.longest_time_wins;
         one_region_expires: rules.one_region_expires;
         eviction_is_no_removal: rules.eviction_is_no_removal;
+        copies_are_seen_by_key: rules.copies_are_seen_by_key;
         what_is_acknowledged_is_on_disk: path.acknowledges_saved;
         gaps_are_closed_by_copies: path.copies_after_gap;
         backlogs_remember_copies: path.remembers_copies;

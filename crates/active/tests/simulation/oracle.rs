@@ -40,6 +40,9 @@ impl Units {
 pub struct Made {
     pub unit: Unit,
     pub seen: Units,
+    /// The units that it had applied without the copy that it was merging. Effects on keys that
+    /// were not merged had seen these.
+    pub without_copy: Units,
     /// The server that made it.
     pub by: usize,
     /// It reports an eviction, which must never happen.
@@ -71,6 +74,14 @@ impl Op<'_> {
     }
 }
 
+impl Made {
+    fn seen_by(&self, effect: usize) -> &Units {
+        let less = self.unit.seen_less.as_ref();
+        let is_less = less.is_some_and(|less| less.effects.contains(&(effect as u32)));
+        if is_less { &self.without_copy } else { &self.seen }
+    }
+}
+
 pub type Expected = BTreeMap<(u32, Name), (View, Until)>;
 
 /// The visible state of replicas that have applied these units.
@@ -79,19 +90,19 @@ pub fn expected(history: &[Made], applied: &Units) -> Expected {
     let counts = |(number, made): &(usize, &Made)| applied.has(*number) && !made.is_eviction;
     let units = || history.iter().enumerate().filter(counts);
     for (unit, made) in units() {
-        for (stamp, effect) in made.unit.stamped() {
+        for (number, (stamp, effect)) in made.unit.stamped().enumerate() {
             if let Effect::Key { database, name, change } = effect {
-                let op = Op { unit, stamp, seen: &made.seen, change: Some(change) };
+                let op = Op { unit, stamp, seen: made.seen_by(number), change: Some(change) };
                 keys.entry((*database, name.clone())).or_default().push(op);
             }
         }
     }
     for (unit, made) in units() {
-        for (stamp, effect) in made.unit.stamped() {
+        for (effect_number, (stamp, effect)) in made.unit.stamped().enumerate() {
             let Effect::Flush { database, .. } = effect else { continue };
             for ((number, _), ops) in &mut keys {
                 if flushes(*database, *number) {
-                    ops.push(Op { unit, stamp, seen: &made.seen, change: None });
+                    ops.push(Op { unit, stamp, seen: made.seen_by(effect_number), change: None });
                 }
             }
         }

@@ -2,6 +2,7 @@
 //! A simulated server: the real replica with its backlog, and a disk.
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use braid_active::backlog::Backlog;
@@ -48,6 +49,18 @@ struct Saved {
     backlog: Backlog,
     logs: LogFiles,
     units: Units,
+}
+
+/// A full copy, and the units that it contains as known to the world.
+type Copy = Rc<(State, Units)>;
+
+/// A full copy that is being merged, as on disk: the state before it, the copy, and the units made
+/// since.
+#[derive(Clone)]
+struct Merging {
+    copy: Copy,
+    before: Saved,
+    made: Vec<Arc<[u8]>>,
 }
 
 /// The number of units in a log, and the maximum number of logs.
@@ -107,6 +120,9 @@ pub struct Server {
     pub backlog_bytes: usize,
     /// Empty if the server keeps no logs.
     logs: LogFiles,
+    merging: Option<Box<Merging>>,
+    /// The copy and the units after it that follow the saved state on disk.
+    redo: Option<(Copy, Vec<Arc<[u8]>>)>,
 }
 
 impl Server {
@@ -139,6 +155,8 @@ impl Server {
             acknowledged: vec![Vector::default(); servers],
             backlog_bytes,
             logs,
+            merging: None,
+            redo: None,
         }
     }
 
@@ -154,13 +172,35 @@ impl Server {
         }
     }
 
-    pub fn save(&mut self) {
-        self.saved = Saved {
+    fn present(&self) -> Saved {
+        Saved {
             state: self.replica.state().clone(),
             backlog: self.backlog.clone(),
             logs: self.logs.clone(),
             units: self.units,
-        };
+        }
+    }
+
+    /// Has everything on disk.
+    pub fn save(&mut self) {
+        self.redo = None;
+        match &self.merging {
+            // No state is saved meanwhile. The copy and the log are on disk.
+            Some(merging) => {
+                self.saved = Saved { units: self.units_with_copy(), ..merging.before.clone() };
+                self.redo = Some((Rc::clone(&merging.copy), merging.made.clone()));
+            }
+            None => self.saved = self.present(),
+        }
+    }
+
+    /// The applied units, with those of the copy that is being merged.
+    pub fn units_with_copy(&self) -> Units {
+        let mut units = self.units;
+        if let Some(merging) = &self.merging {
+            units.join(&merging.copy.1);
+        }
+        units
     }
 
     /// The vector that it acknowledges to the others.
@@ -183,6 +223,7 @@ impl Server {
 
     /// Shuts down cleanly and starts again.
     pub fn resume(&mut self) {
+        self.finish_merge();
         self.save();
         self.load();
         self.replica = Replica::new(self.settings, self.saved.state.clone());
@@ -198,14 +239,29 @@ impl Server {
         let state = self.saved.state.clone();
         let (replica, unit) = Replica::restart(self.settings, state, last, self.ceiling, now_ms)?;
         self.replica = replica;
+        self.merging = None;
         Ok(unit)
+    }
+
+    /// After [`Server::crash`], once the new run has been announced: applies what follows the saved
+    /// state on disk.
+    pub fn redo(&mut self, now_ms: u64, path: &Path) -> Result<(), String> {
+        let Some((copy, made)) = self.redo.clone() else { return Ok(()) };
+        self.merge(now_ms, &copy, path)?;
+        for bytes in made {
+            self.take(now_ms, &bytes)?;
+        }
+        Ok(())
     }
 
     /// Keeps a unit that it has applied or made, for its peers.
     pub fn keep(&mut self, first: Stamp, bytes: Arc<[u8]>) {
         self.backlog.push(first, self.replica.vector(), &bytes);
         self.backlog.trim(self.backlog_bytes);
-        self.logs.push(first, bytes, self.replica.vector());
+        if let Some(merging) = &mut self.merging {
+            merging.made.push(Arc::clone(&bytes));
+        }
+        self.logs.push(first, bytes, self.replica.vector_with_copy());
     }
 
     /// The units missing from a server that has applied `applied`; `None` if it needs a full
@@ -235,18 +291,50 @@ impl Server {
         }
     }
 
-    pub fn merge(&mut self, now_ms: u64, state: &State, units: &Units, path: &Path) -> Result<(), String> {
+    /// Merges a full copy at once.
+    pub fn merge(&mut self, now_ms: u64, copy: &Copy, path: &Path) -> Result<(), String> {
+        self.begin_merge(now_ms, copy, path)?;
+        self.finish_merge();
+        Ok(())
+    }
+
+    /// Begins to merge a full copy.
+    pub fn begin_merge(&mut self, now_ms: u64, copy: &Copy, path: &Path) -> Result<(), String> {
+        let merging = Merging { copy: Rc::clone(copy), before: self.present(), made: Vec::new() };
         let before = self.replica.vector().clone();
-        self.replica.merge(now_ms, state).map_err(|error| error.to_string())?;
-        self.units.join(units);
+        self.replica.begin_merge(now_ms, &copy.0).map_err(|error| error.to_string())?;
+        self.merging = Some(Box::new(merging));
         if path.remembers_copies {
-            self.backlog.merges(&state.vector, &before);
+            self.backlog.merges(&copy.0.vector, &before);
         }
         if path.begins_logs_after_copies && !self.logs.units.is_empty() {
             self.logs.index.clear();
-            self.logs.begin(self.replica.vector());
+            self.logs.begin(self.replica.vector_with_copy());
         }
         Ok(())
+    }
+
+    pub fn is_merging(&self) -> bool {
+        self.merging.is_some()
+    }
+
+    /// Merges up to `parts` more parts of the copy.
+    pub fn merge_parts(&mut self, parts: usize) {
+        let Some(merging) = &self.merging else { return };
+        let copy = Rc::clone(&merging.copy);
+        let mut left = parts;
+        while left > 0 && self.replica.is_merging() {
+            self.replica.merge_part(&copy.0);
+            left -= 1;
+        }
+        if !self.replica.is_merging() {
+            self.units = self.units_with_copy();
+            self.merging = None;
+        }
+    }
+
+    pub fn finish_merge(&mut self) {
+        self.merge_parts(usize::MAX);
     }
 
     pub fn acknowledge(&mut self, of: usize, region: braid_active::Region, vector: &Vector) {

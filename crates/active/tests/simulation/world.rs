@@ -20,6 +20,8 @@ use crate::server::{Path, Server};
 
 /// The number of events in a history, and the maximum number of rounds in which it heals.
 const EVENTS: usize = 160;
+/// The maximum number of parts of a full copy that are merged between two events.
+const PARTS: usize = 100;
 const ROUNDS: usize = 12;
 const START_MS: u64 = 1_800_000_000_000;
 const SKEW_MS: i64 = 4 * 60_000;
@@ -66,6 +68,8 @@ pub struct Summary {
     pub units: usize,
     pub crashes: usize,
     pub copies: usize,
+    /// Units made while a full copy was being merged, and those of them with effects of both kinds.
+    pub beside_copies: [usize; 2],
     pub evictions: usize,
     pub conflicts: u64,
     pub keys: usize,
@@ -190,6 +194,10 @@ impl World {
             }
             if self.evictions != Evictions::None && self.random.u8(0..6) == 0 {
                 self.evict(one)?;
+            }
+            if self.servers[other].is_merging() {
+                let parts = self.random.usize(0..PARTS);
+                self.servers[other].merge_parts(parts);
             }
             self.deliver()?;
         }
@@ -326,11 +334,19 @@ impl World {
         self.trace(|| format!("{by} makes {:?}: {:?}", unit.first, unit.effects));
         let number = self.history.len();
         let server = &mut self.servers[by];
-        let seen = server.units;
+        let beside = &mut self.summary.beside_copies;
+        beside[0] += usize::from(server.is_merging());
+        beside[1] += usize::from(unit.seen_less.is_some());
+        let (without_copy, mut seen) = (server.units, server.units_with_copy());
+        let with_copy = server.replica.vector_with_copy();
+        // Runs of this server are in both.
+        if server.is_merging() && !unit.seen.includes(&others_of(with_copy, unit.first)) {
+            seen = without_copy;
+        }
         server.units.add(number);
         server.keep(unit.first, bytes.into());
         self.numbers.entry(unit.first).or_insert(number);
-        self.history.push(Made { unit, seen, by, is_eviction: false });
+        self.history.push(Made { unit, seen, without_copy, by, is_eviction: false });
         Ok(())
     }
 
@@ -371,10 +387,12 @@ impl World {
         }
         let now_ms = server.now(self.now_ms);
         match server.crash(now_ms) {
-            Ok(Some(unit)) => self.made(index, unit),
-            Ok(None) => Ok(()),
-            Err(error) => Err(error.to_string()),
+            Ok(Some(unit)) => self.made(index, unit)?,
+            Ok(None) => {}
+            Err(error) => return Err(error.to_string()),
         }
+        let path = self.faults.path;
+        self.servers[index].redo(now_ms, &path)
     }
 
     fn post(&mut self, from: usize, to: usize, delay: usize, message: Message) {
@@ -404,7 +422,8 @@ impl World {
     }
 
     fn copy(&mut self, from: usize, to: usize, delay: usize) {
-        if self.links[from][to] {
+        // No state is saved while a copy is being merged.
+        if self.links[from][to] && !self.servers[from].is_merging() {
             let server = &self.servers[from];
             let copy = Rc::new((server.replica.state().clone(), server.units));
             self.post(from, to, delay, Message::Copy(copy));
@@ -434,7 +453,17 @@ impl World {
     }
 
     fn deliver(&mut self) -> Result<(), String> {
-        while let Some(due) = self.mail.iter().position(|envelope| envelope.due <= self.event) {
+        // While a server merges a copy, units and other copies wait.
+        let waits = |servers: &[Server], envelope: &Envelope| {
+            let is_data = !matches!(envelope.message, Message::Vectors(..));
+            is_data && servers[envelope.to].is_merging()
+        };
+        let next = |world: &World| {
+            let is_next =
+                |envelope: &Envelope| envelope.due <= world.event && !waits(&world.servers, envelope);
+            world.mail.iter().position(is_next)
+        };
+        while let Some(due) = next(self) {
             let envelope = self.mail.remove(due);
             self.receive(envelope)?;
         }
@@ -466,7 +495,11 @@ impl World {
             }
             Message::Copy(copy) => {
                 self.summary.copies += 1;
-                server.merge(now_ms, &copy.0, &copy.1, &path)?;
+                // Some copies are merged while clients write.
+                match self.event < usize::MAX && self.random.bool() {
+                    true => server.begin_merge(now_ms, &copy, &path)?,
+                    false => server.merge(now_ms, &copy, &path)?,
+                }
                 self.trace(|| format!("{to} merges a copy of {from}"));
             }
             Message::Vectors(applied, acknowledged) => {
@@ -483,6 +516,7 @@ impl World {
     /// All links work, and nothing is lost any more.
     fn heal(&mut self) -> Result<(), String> {
         self.event = usize::MAX;
+        self.servers.iter_mut().for_each(Server::finish_merge);
         self.deliver()?;
         self.links.iter_mut().for_each(|links| links.fill(true));
         self.exchange()
@@ -629,6 +663,15 @@ impl World {
         }
         Ok(())
     }
+}
+
+/// A vector without the run of a unit.
+fn others_of(vector: &Vector, first: Stamp) -> Vector {
+    let mut others = vector.clone();
+    if let Some(run) = vector.run_of(first) {
+        others.remove_run(run.start);
+    }
+    others
 }
 
 /// Keys and elements whose time has come.

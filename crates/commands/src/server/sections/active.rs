@@ -21,6 +21,7 @@ pub(super) fn write(fields: &mut Fields<'_>) {
     fields.field("active_sent_from_disk", report.sent_from_disk);
     fields.show(&figures::COPIES_SENT, &report);
     fields.show(&figures::COPIES_MERGED, &report);
+    fields.show(&figures::COPY_LEFT, &report);
     fields.field("active_sent_as_values", report.results);
     fields.show(&figures::TYPE_CONFLICTS, &report);
     for (kind, count) in &report.conflicts {
