@@ -49,6 +49,8 @@ const READ_WHILE_STOPPED: u64 = 4 << 10;
 const CATCH_UPS: usize = 4;
 /// How long the thread waits before it checks again whether changes are still held back.
 const LOOK: Duration = Duration::from_millis(1);
+/// The longest rest between two parts of a copy.
+const REST_MAX: Duration = Duration::from_millis(5);
 /// Maximum number of keys per unit.
 const KEYS: usize = 256;
 
@@ -387,10 +389,12 @@ impl Thread<'_> {
         self.stop_saving();
         self.begin_copy(state, file)?;
         while self.replica.is_merging() {
+            let start = Instant::now();
             match self.replica.next_part_is_large(state) {
                 true => self.merge_large_part(state),
                 false => self.merge_parts(state),
             }
+            let stopped = start.elapsed();
             self.active.figures.copy_left_percent.store(self.replica.copy_left_percent(), Relaxed);
             self.flush();
             if let Err(error) = self.wait_for_log(|log| log.wait_until_below(BEHIND_MAX)) {
@@ -402,6 +406,9 @@ impl Thread<'_> {
             if self.last_duties.elapsed() >= DUTIES {
                 self.duties();
             }
+            // Clients get as much time as the copy: their threads may not have been scheduled before
+            // the next stop otherwise.
+            std::thread::sleep(stopped.min(REST_MAX));
         }
         self.note_all_long();
         // The applied vector has the copy now.
