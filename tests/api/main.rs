@@ -32,6 +32,7 @@ mod migrate;
 mod page;
 mod scanning;
 mod script_debugger;
+mod search;
 mod strings;
 mod threads;
 mod under_load;

@@ -9,6 +9,7 @@
 //! While nothing is indexed, a change costs the test of its shard's watchers, which it makes
 //! anyway, and the end of a transaction one test of the thread's own memory.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 
@@ -71,9 +72,11 @@ impl Txn<'_> {
         let keyspace = self.keyspace;
         let mut keys = std::mem::take(self.context.to_index.get_mut());
         let Some(documents) = keyspace.documents.get() else { return };
-        if keys.len() > 2 {
-            keys.sort_unstable();
-            keys.dedup();
+        match &keys[..] {
+            [_] => {}
+            // Usual: a command that changes its key twice.
+            [one, other] if one == other => drop(keys.pop()),
+            _ => keep_last(&mut keys),
         }
         for key in &keys {
             let hash = keyspace.hash(key);
@@ -93,5 +96,25 @@ impl Txn<'_> {
         debug_assert!(matches!(self.held, HeldLocks::World(_)));
         let gone = keys.iter().filter(|key| self.delete(key));
         gone.cloned().collect()
+    }
+}
+
+/// Keeps each key once, where it is for the last time: documents are in the order of their last
+/// changes, also those of a transaction.
+fn keep_last(keys: &mut Vec<Box<[u8]>>) {
+    let mut known: HashSet<&[u8]> = HashSet::with_capacity(keys.len());
+    let mut is_last: Vec<bool> = keys.iter().rev().map(|key| known.insert(key)).collect();
+    keys.retain(|_| is_last.pop().unwrap_or(true));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_kept_where_they_changed_last() {
+        let mut keys: Vec<Box<[u8]>> = [b"b", b"a", b"b", b"c", b"a"].map(|key| key[..].into()).into();
+        keep_last(&mut keys);
+        assert_eq!(keys.concat(), b"bca");
     }
 }

@@ -32,7 +32,7 @@ const COUNT_DEFAULT: usize = 1000;
 const IDLE_DEFAULT_MS: i64 = 300_000;
 
 /// The column that says which of the extras belongs to a row (LOAD *).
-const EXTRA: &str = "\u{0}extra";
+pub const EXTRA: &str = "\u{0}extra";
 
 /// FT.AGGREGATE's arguments.
 struct Request {
@@ -90,7 +90,14 @@ pub fn aggregate_index(
 }
 
 /// PARAMS, before the steps are read: the query's names are known to them.
-fn find_parameters(args: &[&[u8]], common: &mut Common, definition: &Definition) -> Result<(), CommandError> {
+///
+/// # Errors
+/// What is wrong with them.
+pub fn find_parameters(
+    args: &[&[u8]],
+    common: &mut Common,
+    definition: &Definition,
+) -> Result<(), CommandError> {
     for at in 0..args.len() {
         let count = args.get(at + 1).and_then(|text| std::str::from_utf8(text).ok());
         let is_one = args[at].eq_ignore_ascii_case(b"PARAMS")
@@ -100,6 +107,11 @@ fn find_parameters(args: &[&[u8]], common: &mut Common, definition: &Definition)
         }
     }
     Ok(())
+}
+
+/// True if a step is LOAD *.
+pub fn loads_all(args: &[&[u8]]) -> bool {
+    args.windows(2).any(|pair| pair[0].eq_ignore_ascii_case(b"LOAD") && pair[1] == b"*")
 }
 
 impl Request {
@@ -121,7 +133,7 @@ impl Request {
         let named = early.parse(text, &definition, config)?;
         let mut builder = Builder::new(&definition.schema);
         distance_names(&named).iter().for_each(|name| builder.provide(name));
-        if rest.windows(2).any(|pair| pair[0].eq_ignore_ascii_case(b"LOAD") && pair[1] == b"*") {
+        if loads_all(rest) {
             builder.provide(EXTRA);
         }
         let (mut cursor, mut is_grouped, mut with_scores) = (None, false, false);
@@ -255,14 +267,14 @@ fn processors(report: &Report, (nanos, count): (u64, usize), steps: Vec<StepRepo
 }
 
 /// Makes rows of documents.
-struct Feed<'a> {
-    definition: &'a Definition,
-    index: &'a SearchIndex,
-    inputs: &'a [Input],
-    found: &'a Found,
+pub struct Feed<'a> {
+    pub definition: &'a Definition,
+    pub index: &'a SearchIndex,
+    pub inputs: &'a [Input],
+    pub found: &'a Found,
     /// Nanoseconds for documents that were read, and how many.
-    loaded: &'a Cell<(u64, usize)>,
-    is_expanded: bool,
+    pub loaded: &'a Cell<(u64, usize)>,
+    pub is_expanded: bool,
 }
 
 impl Feed<'_> {
@@ -270,7 +282,7 @@ impl Feed<'_> {
     fn known(&self, input: &Input, hit: &Hit, extra: usize) -> Option<Value> {
         match input.path.as_str() {
             EXTRA => return Some(Value::Number(extra as f64)),
-            "__key" => return Some(Value::text(&String::from_utf8_lossy(&hit.key))),
+            "__key" => return Some(Value::of_bytes(&hit.key)),
             "__score" => return Some(Value::Number(hit.score)),
             _ => {}
         }
@@ -286,7 +298,7 @@ impl Feed<'_> {
     }
 
     /// The values of a row. `None` if the document is no more.
-    fn values(
+    pub fn values(
         &self,
         hit: &Hit,
         documents: &dyn DocumentReader,
@@ -331,12 +343,12 @@ fn all_fields(source: &Source<'_>, now: i64, is_expanded: bool) -> Extra {
 }
 
 /// Rows to be sent.
-struct Answer {
-    rows: Rows,
-    extras: Vec<Extra>,
-    is_grouped: bool,
+pub struct Answer {
+    pub rows: Rows,
+    pub extras: Vec<Extra>,
+    pub is_grouped: bool,
     /// FORMAT EXPAND
-    is_expanded: bool,
+    pub is_expanded: bool,
 }
 
 impl Answer {
@@ -374,7 +386,7 @@ impl Answer {
     }
 
     /// Names and values: a map in RESP3.
-    fn reply_row(&self, row: &[Value], reply: &mut ReplyBuffer) {
+    pub fn reply_row(&self, row: &[Value], reply: &mut ReplyBuffer) {
         let mut extra: &[(Vec<u8>, Vec<u8>)] = &[];
         let mut shown: Vec<(&str, &Value)> = Vec::new();
         for (name, value) in self.rows.names.iter().zip(row) {
@@ -406,6 +418,7 @@ fn reply_value(value: &Value, reply: &mut ReplyBuffer) {
             reply.array(values.len());
             values.iter().for_each(|value| reply_value(value, reply));
         }
+        Value::Bytes(bytes) => reply.bulk(bytes),
         value => reply.bulk(value.shown().as_bytes()),
     }
 }

@@ -6,6 +6,7 @@
 //! same on this server, in its files and on its replicas.
 
 mod define;
+mod documents;
 mod explain;
 mod info;
 mod profile;

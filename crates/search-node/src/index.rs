@@ -184,6 +184,11 @@ impl SearchIndex {
         }
     }
 
+    /// True if a key is a document.
+    pub fn has(&self, key: &[u8]) -> bool {
+        (0..self.index.parts()).any(|part| self.index.part(part).find(key).is_some())
+    }
+
     fn find(&self, part: u16, key: &[u8]) -> Option<index::DocRef> {
         let of = self.index.part(part);
         of.find(key).map(|doc| index::DocRef { part, doc, generation: of.facts(doc).generation })

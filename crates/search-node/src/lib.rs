@@ -16,6 +16,7 @@
 //! report       figures for INFO and the metrics
 //! totals       counts of queries
 //! aggregate    FT.AGGREGATE, FT.CURSOR; cursors: what is kept for them
+//! hybrid       FT.HYBRID
 //! commands     the rows, and all other commands
 //! ```
 //! *Changes.* The keyspace tells of each change under the lock of the key's shard, when it is
@@ -38,6 +39,7 @@ pub mod commands;
 mod cursors;
 mod definition;
 pub mod figures;
+mod hybrid;
 mod index;
 mod lookup;
 mod profile;

@@ -58,6 +58,8 @@ pub struct Common {
     has_dialect: bool,
     pub timeout_ms: u64,
     pub is_expanded: bool,
+    /// Tags add to scores: not in FT.HYBRID.
+    pub tags_score: bool,
     /// FILTER is a step of FT.AGGREGATE.
     is_aggregation: bool,
 }
@@ -80,6 +82,7 @@ impl Common {
             has_dialect: false,
             timeout_ms: config.search_timeout(),
             is_expanded: false,
+            tags_score: true,
         }
     }
 

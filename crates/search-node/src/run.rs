@@ -105,6 +105,21 @@ pub fn distance_names(query: &Query) -> Vec<String> {
     names
 }
 
+/// What is run slice by slice.
+pub trait Work: Send + 'static {
+    fn index(&self) -> &SearchIndex;
+
+    /// Runs slices until it is done (true), its time is over (true), or `may_go_on` says no: it is
+    /// asked with the time since the beginning.
+    ///
+    /// # Errors
+    /// What the vectors refuse.
+    fn go_on(&mut self, may_go_on: &mut dyn FnMut(Duration) -> bool) -> Result<bool, CommandError>;
+
+    /// Counts it: it has ended.
+    fn note(&self, keyspace: &Keyspace);
+}
+
 /// A query being run.
 pub struct Running {
     pub index: Arc<SearchIndex>,
@@ -142,6 +157,7 @@ impl Running {
         plan_options.expansions_max = config.search_max_prefix_expansions();
         plan_options.slop = common.slop;
         plan_options.in_order = common.in_order;
+        plan_options.tags_score = common.tags_score;
         let plan = Plan::new(query, &index.index, &plan_options);
         let mut plan = plan.map_err(|wrong| error(wrong.to_string()))?;
         if let Some(keys) = &common.in_keys {
@@ -158,36 +174,8 @@ impl Running {
         })
     }
 
-    /// Counts it: it has ended.
-    fn note(&self, keyspace: &Keyspace) {
-        if let Some(service) = service::of(keyspace) {
-            service.queries.note(Ticks::now().nanos_since(self.began), self.is_late);
-        }
-    }
-
     fn elapsed(&self) -> Duration {
         Duration::from_nanos(Ticks::now().nanos_since(self.began))
-    }
-
-    /// Runs slices until it is done (true), its time is over (true), or `may_go_on` says no.
-    ///
-    /// # Errors
-    /// What the vectors refuse.
-    pub fn go_on(&mut self, mut may_go_on: impl FnMut(Duration) -> bool) -> Result<bool, CommandError> {
-        loop {
-            let status = self.search.slice(&self.index.index, &self.index.vectors);
-            if status.map_err(|wrong| error(wrong.to_string()))? == Status::Done {
-                return Ok(true);
-            }
-            let elapsed = self.elapsed();
-            if self.timeout.is_some_and(|timeout| elapsed > timeout) {
-                self.is_late = true;
-                return Ok(true);
-            }
-            if !may_go_on(elapsed) {
-                return Ok(false);
-            }
-        }
     }
 
     /// Measures what it does from now on.
@@ -208,6 +196,35 @@ impl Running {
     }
 }
 
+impl Work for Running {
+    fn index(&self) -> &SearchIndex {
+        &self.index
+    }
+
+    fn go_on(&mut self, may_go_on: &mut dyn FnMut(Duration) -> bool) -> Result<bool, CommandError> {
+        loop {
+            let status = self.search.slice(&self.index.index, &self.index.vectors);
+            if status.map_err(|wrong| error(wrong.to_string()))? == Status::Done {
+                return Ok(true);
+            }
+            let elapsed = self.elapsed();
+            if self.timeout.is_some_and(|timeout| elapsed > timeout) {
+                self.is_late = true;
+                return Ok(true);
+            }
+            if !may_go_on(elapsed) {
+                return Ok(false);
+            }
+        }
+    }
+
+    fn note(&self, keyspace: &Keyspace) {
+        if let Some(service) = service::of(keyspace) {
+            service.queries.note(Ticks::now().nanos_since(self.began), self.is_late);
+        }
+    }
+}
+
 fn documents(index: &SearchIndex, keys: &[Box<[u8]>]) -> Vec<DocRef> {
     let mut found = Vec::new();
     for number in 0..index.index.parts() {
@@ -219,27 +236,22 @@ fn documents(index: &SearchIndex, keys: &[Box<[u8]>]) -> Vec<DocRef> {
 }
 
 /// What remains of a command after its query: its reply.
-pub trait Finish: Send + 'static {
+pub trait Finish<W = Running>: Send + 'static {
     /// Replies with what was found.
     ///
     /// # Errors
     /// What the client is told instead.
-    fn finish(
-        self,
-        running: Running,
-        documents: &dyn DocumentReader,
-        reply: &mut ReplyBuffer,
-    ) -> CommandResult;
+    fn finish(self, running: W, documents: &dyn DocumentReader, reply: &mut ReplyBuffer) -> CommandResult;
 }
 
 /// Runs a query and replies, here or in the background.
 ///
 /// # Errors
 /// What the client is told instead.
-pub fn run(call: &mut Call<'_, '_>, mut running: Running, rest: impl Finish) -> CommandResult {
-    let is_small = running.index.index.totals().docs <= SMALL_DOCS;
+pub fn run<W: Work>(call: &mut Call<'_, '_>, mut running: W, rest: impl Finish<W>) -> CommandResult {
+    let is_small = running.index().index.totals().docs <= SMALL_DOCS;
     let may_leave = !is_small && call.may_leave(true);
-    let is_done = running.go_on(|elapsed| !may_leave || elapsed < HERE_MAX)?;
+    let is_done = running.go_on(&mut |elapsed| !may_leave || elapsed < HERE_MAX)?;
     if is_done {
         let keyspace = &call.engine.keyspace;
         running.note(keyspace);
@@ -247,7 +259,7 @@ pub fn run(call: &mut Call<'_, '_>, mut running: Running, rest: impl Finish) -> 
     }
     call.work_in_background(move |engine: &Engine, answer| {
         let mut reply = answer.buffer();
-        let done = running.go_on(|_| answer.is_wanted());
+        let done = running.go_on(&mut |_| answer.is_wanted());
         if matches!(done, Ok(false)) {
             return;
         }

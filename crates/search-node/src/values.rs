@@ -157,6 +157,8 @@ pub fn components(bytes: &[u8], element: ElementType) -> Vec<f32> {
         ElementType::BFloat16 => {
             bytes.chunks_exact(2).map(|pair| f32::from_bits(u32::from(half(pair)) << 16)).collect()
         }
+        ElementType::Int8 => bytes.iter().map(|byte| f32::from(byte.cast_signed())).collect(),
+        ElementType::UInt8 => bytes.iter().map(|byte| f32::from(*byte)).collect(),
         ElementType::Float16 => bytes.chunks_exact(2).map(|pair| from_half(half(pair))).collect(),
     }
 }
@@ -183,17 +185,14 @@ pub fn property(
     now_ms: i64,
 ) -> aggregate::Value {
     if name == "__key" {
-        return aggregate::Value::text(&String::from_utf8_lossy(key));
+        return aggregate::Value::of_bytes(key);
     }
     let field = definition.field(name);
     let path = field.map_or(name, |field| &field.path);
     let is_number = field.is_some_and(|field| field.kind == Kind::Numeric);
     let Some(text) = source.text(path, now_ms) else { return aggregate::Value::None };
-    let text = String::from_utf8_lossy(&text);
-    match text.parse() {
-        Ok(number) if is_number => aggregate::Value::Number(number),
-        _ => aggregate::Value::text(&text),
-    }
+    let number = std::str::from_utf8(&text).ok().filter(|_| is_number).and_then(|text| text.parse().ok());
+    number.map_or_else(|| aggregate::Value::of_bytes(&text), aggregate::Value::Number)
 }
 
 #[cfg(test)]
@@ -210,6 +209,8 @@ mod tests {
         assert_eq!(components(&[0x80, 0x3f, 0x20, 0xc0], ElementType::BFloat16), floats);
         assert_eq!(components(&[0x00, 0x3c, 0x00, 0xc1], ElementType::Float16), floats);
         assert_eq!(components(&[0x01, 0x00], ElementType::Float16), [2f32.powi(-24)]);
+        assert_eq!(components(&[0xff, 0x80, 0x01], ElementType::Int8), [-1.0, -128.0, 1.0]);
+        assert_eq!(components(&[0xff, 0x80, 0x01], ElementType::UInt8), [255.0, 128.0, 1.0]);
         assert!(components(&[0x00, 0x7c], ElementType::Float16)[0].is_infinite());
     }
 }

@@ -196,7 +196,10 @@ impl Vectors for VectorStores {
                 }
                 let all = (0..).zip(field.all_distances(flat, &query));
                 let mut found: Vec<(u32, f64)> = all.filter(|(id, _)| may(*id)).collect();
-                let nearer = |one: &(u32, f64), other: &(u32, f64)| one.1.total_cmp(&other.1);
+                // Of equal ones those that were put first.
+                let nearer = |one: &(u32, f64), other: &(u32, f64)| {
+                    one.1.total_cmp(&other.1).then(one.0.cmp(&other.0))
+                };
                 if count < found.len() {
                     found.select_nth_unstable_by(count, nearer);
                     found.truncate(count);

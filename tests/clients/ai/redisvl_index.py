@@ -12,6 +12,7 @@ from redisvl.extensions.router import Route, SemanticRouter
 from redisvl.index import SearchIndex
 from redisvl.query import CountQuery, FilterQuery, RangeQuery, TextQuery, VectorQuery
 from redisvl.query.filter import Geo, GeoRadius, Num, Tag, Text
+from redisvl.query.hybrid import HybridQuery
 from redisvl.utils.vectorize import CustomTextVectorizer
 
 from checks import URL, done, same, true
@@ -77,6 +78,10 @@ def queries(storage, algorithm):
     found = index.query(RangeQuery(wanted, "embedding", return_fields=["user"], distance_threshold=0.6))
     same([row["user"] for row in found], ["ann", "eve"])
     same(index.query(CountQuery(Num("age") >= 30)), 2)
+    fused = HybridQuery("software doctor", "job", wanted, "embedding", return_fields=["user"], num_results=2, stopwords=None, combination_method="LINEAR", linear_alpha=0.1, yield_text_score_as="words", yield_vsim_score_as="near", yield_combined_score_as="score")
+    found = index.query(fused)
+    same([row["user"] for row in found], ["ann", "eve"])
+    true(abs(float(found[0]["score"]) - 0.1 * float(found[0]["words"]) - 0.9 * float(found[0]["near"])) < 1e-6)
     found = index.query(FilterQuery(return_fields=["user", "age"], filter_expression=Num("age") < 40, sort_by="age"))
     same([row["user"] for row in found], ["eve", "ann"])
     found = index.query(TextQuery("software", "job", return_fields=["user"], stopwords=None))

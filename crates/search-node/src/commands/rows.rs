@@ -6,14 +6,15 @@
 use braid_executor::Row;
 use braid_executor::engine::row::Handler;
 use braid_spec::spec::Scope;
-use braid_spec::{Category, Flags, Group};
+use braid_spec::{Category, Flags, Group, KeyFlags, KeySpec};
 
-use super::{define, explain, info, profile, words};
-use crate::{aggregate, search};
+use super::{define, documents, explain, info, profile, words};
+use crate::{aggregate, hybrid, search};
 
 const WRITES: Flags = Flags::WRITE;
 const GROWS: Flags = Flags::WRITE.and(Flags::DENYOOM);
 const READS: Flags = Flags::READONLY;
+const READ: KeyFlags = KeyFlags::RO.and(KeyFlags::ACCESS);
 
 const CREATE: &str = "index:string [ON data-type:(HASH|JSON)] [PREFIX prefix:{count:integer prefix:string...}] [FILTER filter:string] [LANGUAGE default-lang:string] [LANGUAGE_FIELD lang-attribute:string] [SCORE default-score:double] [SCORE_FIELD score-attribute:string] [MAXTEXTFIELDS] [NOOFFSETS] [NOHL] [NOFIELDS] [NOFREQS] [STOPWORDS stopwords:{count:integer [stopword:string...]}] [SKIPINITIALSCAN] SCHEMA field:string...";
 
@@ -50,9 +51,27 @@ pub const COMMANDS: &[Row] = &[
     row("ft.aggregate", aggregate::aggregate, READS, Scope::Walk)
         .docs("8.0.0", "Groups, sorts and computes values of the documents that match a query.", "O(N) where N is the number of matches")
         .syntax("index:string query:string [VERBATIM] [ADDSCORES] [step:string...] [WITHCURSOR cursor:{[COUNT read-size:integer] [MAXIDLE idle-time:integer]}] [TIMEOUT timeout:integer] [PARAMS params:{nargs:integer values:{name:string value:string}...}] [DIALECT dialect:integer]"),
+    row("ft.hybrid", hybrid::hybrid, READS, Scope::Walk)
+        .docs("8.4.0", "Returns the best documents of a text search and a vector search together.", "O(N+M) where N is the number of matches of the text and M the complexity of the vector search")
+        .syntax("index:string search-clause:{SEARCH query:string [SCORER scorer:string] [YIELD_SCORE_AS name:string]} vsim-clause:{VSIM field:string vector:string [method:({KNN count:integer K k:integer [EF_RUNTIME ef-runtime:integer] [YIELD_SCORE_AS name:string]}|{RANGE count:integer RADIUS radius:double [EPSILON epsilon:double] [YIELD_SCORE_AS name:string]})] [FILTER filter:string] [YIELD_SCORE_AS name:string]} [COMBINE combine:({RRF count:integer [CONSTANT constant:double] [WINDOW window:integer] [YIELD_SCORE_AS name:string]}|{LINEAR count:integer [ALPHA alpha:double] [BETA beta:double] [WINDOW window:integer] [YIELD_SCORE_AS name:string]})] [step:string...] [NOSORT] [PARAMS params:{nargs:integer values:{name:string value:string}...}] [TIMEOUT timeout:integer] [FORMAT format:string]"),
     row("ft.cursor", aggregate::cursor, READS, Scope::Walk)
         .docs("8.0.0", "Reads from a cursor of FT.AGGREGATE, or deletes it.", "O(N) where N is the number of rows returned")
         .syntax("action:(READ|DEL) index:string cursor-id:integer [COUNT read-size:integer]"),
+    row("ft.get", documents::get, READS, Scope::Keys)
+        .keys(&[KeySpec::at(2, READ)])
+        .docs("8.0.0", "Returns the fields of a document.", "O(N) where N is the number of fields")
+        .deprecated("8.0.0", "`HGETALL`")
+        .syntax("index:string key:key#0"),
+    row("ft.mget", documents::get_several, READS, Scope::Keys)
+        .keys(&[KeySpec::range(2, -1, 1, READ)])
+        .docs("8.0.0", "Returns the fields of several documents.", "O(N) where N is the number of fields")
+        .deprecated("8.0.0", "`HGETALL`")
+        .syntax("index:string key:key#0..."),
+    row("ft.del", documents::delete, WRITES, Scope::Keys)
+        .keys(&[KeySpec::at(2, KeyFlags::RW.and(KeyFlags::DELETE))])
+        .docs("8.0.0", "Deletes a document.", "O(N) where N is the number of its elements")
+        .deprecated("8.0.0", "`DEL`")
+        .syntax("index:string key:key#0 [DD]"),
     row("ft.explain", explain::explained, READS, Scope::Walk)
         .docs("8.0.0", "Returns what a query is understood as.", "O(1)")
         .syntax("index:string query:string [DIALECT dialect:integer]"),

@@ -18,6 +18,8 @@ pub enum ElementType {
     Float64,
     Float16,
     BFloat16,
+    Int8,
+    UInt8,
 }
 
 impl ElementType {
@@ -27,6 +29,8 @@ impl ElementType {
             ElementType::Float64 => "FLOAT64",
             ElementType::Float16 => "FLOAT16",
             ElementType::BFloat16 => "BFLOAT16",
+            ElementType::Int8 => "INT8",
+            ElementType::UInt8 => "UINT8",
         }
     }
 
@@ -35,6 +39,7 @@ impl ElementType {
             ElementType::Float32 => 4,
             ElementType::Float64 => 8,
             ElementType::Float16 | ElementType::BFloat16 => 2,
+            ElementType::Int8 | ElementType::UInt8 => 1,
         }
     }
 }
@@ -243,6 +248,8 @@ fn parse_parameter(
                 b"FLOAT64" => ElementType::Float64,
                 b"FLOAT16" => ElementType::Float16,
                 b"BFLOAT16" => ElementType::BFloat16,
+                b"INT8" => ElementType::Int8,
+                b"UINT8" => ElementType::UInt8,
                 _ => return Err(unknown("type")),
             });
         }

@@ -90,6 +90,11 @@ impl<'a> Builder<'a> {
         self.add_input(name, name, true);
     }
 
+    /// Makes a name known that steps may use and that is returned only if they say so.
+    pub fn know(&mut self, name: &str) {
+        self.add_input(name, name, false);
+    }
+
     /// Reads a step from the beginning of the arguments. Returns how many arguments it has; none if
     /// it is something else.
     ///

@@ -14,12 +14,22 @@ pub enum Value {
     None,
     Number(f64),
     Text(Arc<str>),
+    /// A text that is not UTF-8: a vector, or a key's name.
+    Bytes(Arc<[u8]>),
     List(Arc<[Value]>),
 }
 
 impl Value {
     pub fn text(text: &str) -> Value {
         Value::Text(text.into())
+    }
+
+    /// A value as a document has it.
+    pub fn of_bytes(bytes: &[u8]) -> Value {
+        match std::str::from_utf8(bytes) {
+            Ok(text) => Value::text(text),
+            Err(_) => Value::Bytes(bytes.into()),
+        }
     }
 
     pub fn truth(value: bool) -> Value {
@@ -35,7 +45,7 @@ impl Value {
         match self {
             Value::Number(number) => Some(*number),
             Value::Text(text) => text.trim().parse().ok(),
-            Value::None | Value::List(_) => None,
+            Value::None | Value::Bytes(_) | Value::List(_) => None,
         }
     }
 
@@ -44,6 +54,7 @@ impl Value {
             Value::None => false,
             Value::Number(number) => *number != 0.0,
             Value::Text(text) => text.parse().map_or(!text.is_empty(), |number: f64| number != 0.0),
+            Value::Bytes(bytes) => !bytes.is_empty(),
             Value::List(list) => !list.is_empty(),
         }
     }
@@ -54,6 +65,7 @@ impl Value {
             Value::None => String::new(),
             Value::Number(number) => show_number(*number),
             Value::Text(text) => text.as_ref().to_owned(),
+            Value::Bytes(bytes) => String::from_utf8_lossy(bytes).into_owned(),
             Value::List(list) => list.iter().map(Value::shown).collect::<Vec<_>>().join(", "),
         }
     }
@@ -63,6 +75,7 @@ impl Value {
         match (self, other) {
             (Value::Number(one), Value::Number(other)) => one.total_cmp(other),
             (Value::Text(one), Value::Text(other)) => one.cmp(other),
+            (Value::Bytes(one), Value::Bytes(other)) => one.cmp(other),
             (Value::Number(_), Value::Text(_)) | (Value::Text(_), Value::Number(_)) => {
                 match (self.number(), other.number()) {
                     (Some(one), Some(other)) => one.total_cmp(&other),
@@ -82,8 +95,9 @@ impl Value {
         match self {
             Value::Number(_) => 0,
             Value::Text(_) => 1,
-            Value::List(_) => 2,
-            Value::None => 3,
+            Value::Bytes(_) => 2,
+            Value::List(_) => 3,
+            Value::None => 4,
         }
     }
 }
@@ -105,6 +119,7 @@ impl PartialEq for Value {
             (Value::None, Value::None) => true,
             (Value::Number(one), Value::Number(other)) => one.to_bits() == other.to_bits(),
             (Value::Text(one), Value::Text(other)) => one == other,
+            (Value::Bytes(one), Value::Bytes(other)) => one == other,
             (Value::List(one), Value::List(other)) => one == other,
             _ => false,
         }
@@ -120,6 +135,7 @@ impl Hash for Value {
             Value::None => {}
             Value::Number(number) => number.to_bits().hash(state),
             Value::Text(text) => text.hash(state),
+            Value::Bytes(bytes) => bytes.hash(state),
             Value::List(list) => list.hash(state),
         }
     }
@@ -133,8 +149,8 @@ pub fn show_number(number: f64) -> String {
     if number.is_infinite() {
         return if number > 0.0 { "inf" } else { "-inf" }.to_owned();
     }
-    // Whole numbers are exact as far as they can be.
-    if number == number.trunc() && number.abs() < 9e15 {
+    // Whole numbers that fit 64 bits are shown as such.
+    if number == number.trunc() && number.abs() < -(i64::MIN as f64) {
         return format!("{}", number as i64);
     }
     let scientific = format!("{number:.11e}");
@@ -155,16 +171,29 @@ mod tests {
 
     #[test]
     fn numbers_are_shown_with_twelve_digits() {
-        let shown =
-            [3.0, 3.5, 1.0 / 3.0, 0.1 + 0.2, 1e20, 123_456_789_012_345.0, 1e-7, -2.5e-5, 1.0f64.exp()]
-                .map(show_number);
+        let shown = [
+            3.0,
+            3.5,
+            1.0 / 3.0,
+            0.1 + 0.2,
+            1e20,
+            9.2e18,
+            -9.3e18,
+            123_456_789_012_345_678.0,
+            1e-7,
+            -2.5e-5,
+            1.0f64.exp(),
+        ]
+        .map(show_number);
         let expected = [
             "3",
             "3.5",
             "0.333333333333",
             "0.3",
             "1e+20",
-            "123456789012345",
+            "9200000000000000000",
+            "-9.3e+18",
+            "123456789012345680",
             "1e-07",
             "-2.5e-05",
             "2.71828182846",
@@ -179,6 +208,9 @@ mod tests {
         assert_eq!(two.compare(&ten), Ordering::Less);
         assert_eq!(two.compare(&Value::text("10")), Ordering::Greater);
         assert_eq!(Value::None.compare(&Value::text("x")), Ordering::Greater);
+        assert_eq!(Value::of_bytes(b"x"), Value::text("x"));
+        assert_eq!(Value::of_bytes(b"\xff").compare(&Value::of_bytes(b"\xfe")), Ordering::Greater);
+        assert_eq!(Value::text("x").compare(&Value::of_bytes(b"\xff")), Ordering::Less);
         assert!(!Value::text("0").is_true() && Value::text("x").is_true() && !Value::None.is_true());
     }
 }

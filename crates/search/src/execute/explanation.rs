@@ -24,7 +24,9 @@ pub fn wordless(scorer: Scorer, weight: f64) -> Explanation {
             format!("(TFIDF {score:.2} = Weight {weight:.2} * Frequency 1)")
         }
         Scorer::DisMax => format!("DISMAX {score:.2} = Weight {weight:.2} * Frequency 1"),
-        Scorer::Bm25Std | Scorer::Bm25 | Scorer::DocScore => "Irrelevant token -> score is 0".to_owned(),
+        Scorer::Bm25Std | Scorer::Bm25StdTanh | Scorer::Bm25 | Scorer::DocScore | Scorer::Hamming => {
+            "Irrelevant token -> score is 0".to_owned()
+        }
     })
 }
 
@@ -43,7 +45,7 @@ pub fn term(scorer: Scorer, of: &Occurrence<'_>) -> Explanation {
     let &Occurrence { text, frequency, rarity, weight, len, len_average } = of;
     let score = weight * scorer.term(frequency, rarity, len, len_average);
     Explanation::line(match scorer {
-        Scorer::Bm25Std => format!(
+        Scorer::Bm25Std | Scorer::Bm25StdTanh => format!(
             "{text}: ({score:.2} = IDF {rarity:.2} * (F {frequency:.2} * (k1 {K1:.1} + 1)) / (F {frequency:.2} + \
              k1 {K1:.1} * (1 - b {B:.1} + b {B:.1} * Doc Len {len} / Average Doc Len {len_average:.2})))"
         ),
@@ -55,19 +57,21 @@ pub fn term(scorer: Scorer, of: &Occurrence<'_>) -> Explanation {
             format!("(TFIDF {score:.2} = Weight {weight:.2} * TF {frequency} * IDF {rarity:.2})")
         }
         Scorer::DisMax => format!("DISMAX {score:.2} = Weight {weight:.2} * Frequency {frequency}"),
-        Scorer::DocScore => "Irrelevant token -> score is 0".to_owned(),
+        Scorer::DocScore | Scorer::Hamming => "Irrelevant token -> score is 0".to_owned(),
     })
 }
 
 /// What several matches add together; `sum` is without the weight.
 pub fn several(scorer: Scorer, sum: f64, weight: f64, parts: Vec<Explanation>) -> Explanation {
     let line = match scorer {
-        Scorer::Bm25Std | Scorer::Bm25 => format!("(Weight {weight:.2} * children BM25 {sum:.2})"),
+        Scorer::Bm25Std | Scorer::Bm25StdTanh | Scorer::Bm25 => {
+            format!("(Weight {weight:.2} * children BM25 {sum:.2})")
+        }
         Scorer::TfIdf | Scorer::TfIdfDocNorm => {
             format!("(Weight {weight:.2} * total children TFIDF {sum:.2})")
         }
         Scorer::DisMax => format!("{:.2} = Weight {weight:.2} * children DISMAX {sum:.2}", weight * sum),
-        Scorer::DocScore => String::new(),
+        Scorer::DocScore | Scorer::Hamming => String::new(),
     };
     Explanation { line, parts }
 }
@@ -78,6 +82,12 @@ pub fn whole(scorer: Scorer, sum: f64, document: Document, matches: Explanation)
     let line = match scorer {
         Scorer::DocScore => return Explanation::line(format!("Document's score is {score:.2}")),
         Scorer::DisMax => return matches,
+        Scorer::Hamming => return Explanation::line("Payloads provided to scorer vary in length".to_owned()),
+        Scorer::Bm25StdTanh => {
+            format!(
+                "Final normalized BM25 : tanh of words BM25 {sum:.2} * document score {score:.2}, divided by 4"
+            )
+        }
         Scorer::Bm25Std => format!("Final BM25 : words BM25 {sum:.2} * document score {score:.2}"),
         Scorer::Bm25 => {
             format!("Final BM25 : words BM25 {sum:.2} * document score {score:.2} / slop {distance}")

@@ -30,6 +30,8 @@ pub struct PlanOptions<'a> {
     /// SLOP and INORDER of the whole query.
     pub slop: Option<u32>,
     pub in_order: bool,
+    /// Tags add to scores, as in RediSearch 2.
+    pub tags_score: bool,
     pub vectors: &'a dyn Vectors,
 }
 
@@ -42,6 +44,7 @@ impl<'a> PlanOptions<'a> {
             synonyms,
             slop: None,
             in_order: false,
+            tags_score: true,
             vectors,
         }
     }
@@ -263,7 +266,8 @@ impl Planner<'_> {
             return None;
         }
         drop(dictionary);
-        let rarity = self.options.scorer.rarity(docs, self.totals);
+        let scores = space == Space::WORDS || self.options.tags_score;
+        let rarity = if scores { self.options.scorer.rarity(docs, self.totals) } else { 0.0 };
         if space == Space::WORDS && !self.denied {
             self.words.insert(text.clone());
         }

@@ -14,22 +14,31 @@ pub const B: f64 = 0.5;
 pub enum Scorer {
     #[default]
     Bm25Std,
+    /// The same, between 0 and 1.
+    Bm25StdTanh,
     Bm25,
     TfIdf,
     TfIdfDocNorm,
     DisMax,
     DocScore,
+    /// By payloads, which no document has.
+    Hamming,
 }
+
+/// What a score of BM25STD.TANH is divided by.
+const TANH_FACTOR: f64 = 4.0;
 
 impl Scorer {
     pub fn parse(name: &[u8]) -> Option<Scorer> {
         Some(match name {
             b"BM25STD" => Scorer::Bm25Std,
+            b"BM25STD.TANH" => Scorer::Bm25StdTanh,
             b"BM25" => Scorer::Bm25,
             b"TFIDF" => Scorer::TfIdf,
             b"TFIDF.DOCNORM" => Scorer::TfIdfDocNorm,
             b"DISMAX" => Scorer::DisMax,
             b"DOCSCORE" => Scorer::DocScore,
+            b"HAMMING" => Scorer::Hamming,
             _ => return None,
         })
     }
@@ -43,26 +52,26 @@ impl Scorer {
     pub fn rarity(self, docs: u32, totals: Totals) -> f64 {
         let (all, docs) = (totals.docs as f64, f64::from(docs.max(1)));
         match self {
-            Scorer::Bm25Std => (1.0 + (all - docs + 0.5).max(0.0) / (docs + 0.5)).ln(),
+            Scorer::Bm25Std | Scorer::Bm25StdTanh => (1.0 + (all - docs + 0.5).max(0.0) / (docs + 0.5)).ln(),
             Scorer::TfIdf | Scorer::TfIdfDocNorm | Scorer::Bm25 => {
                 // The whole part of the binary logarithm is the exponent.
                 f64::from(((1.0 + (all + 1.0) / docs).to_bits() >> 52) as u32) - 1023.0
             }
-            Scorer::DisMax | Scorer::DocScore => 1.0,
+            Scorer::DisMax | Scorer::DocScore | Scorer::Hamming => 1.0,
         }
     }
 
     /// What a term adds that occurs so often in a document of this length.
     pub fn term(self, frequency: f64, rarity: f64, len: f64, len_average: f64) -> f64 {
         match self {
-            Scorer::Bm25Std => {
+            Scorer::Bm25Std | Scorer::Bm25StdTanh => {
                 let relative = if len_average > 0.0 { len / len_average } else { 0.0 };
                 rarity * frequency * (K1 + 1.0) / (frequency + K1 * (1.0 - B + B * relative))
             }
             Scorer::Bm25 => rarity * frequency / (frequency + K1 * (1.0 - B + B * len_average)),
             Scorer::TfIdf | Scorer::TfIdfDocNorm => frequency * rarity,
             Scorer::DisMax => frequency,
-            Scorer::DocScore => 0.0,
+            Scorer::DocScore | Scorer::Hamming => 0.0,
         }
     }
 
@@ -70,7 +79,7 @@ impl Scorer {
     pub fn wordless(self) -> f64 {
         match self {
             Scorer::TfIdf | Scorer::TfIdfDocNorm | Scorer::DisMax => 1.0,
-            Scorer::Bm25Std | Scorer::Bm25 | Scorer::DocScore => 0.0,
+            Scorer::Bm25Std | Scorer::Bm25StdTanh | Scorer::Bm25 | Scorer::DocScore | Scorer::Hamming => 0.0,
         }
     }
 
@@ -81,6 +90,8 @@ impl Scorer {
             Scorer::DocScore => score,
             Scorer::DisMax => sum,
             Scorer::Bm25Std => sum * score,
+            Scorer::Bm25StdTanh => (sum * score / TANH_FACTOR).tanh(),
+            Scorer::Hamming => 0.0,
             Scorer::Bm25 => sum * score / distance,
             Scorer::TfIdf => sum * score / frequency_max.max(1.0) / distance,
             Scorer::TfIdfDocNorm => sum * score / len.max(1.0) / distance,
@@ -127,7 +138,9 @@ mod tests {
     #[test]
     fn nothing_is_divided_by_zero() {
         let document = Document { score: 1.0, len: 0.0, frequency_max: 0.0, distance: 1.0 };
-        for scorer in [Scorer::Bm25Std, Scorer::Bm25, Scorer::TfIdf, Scorer::TfIdfDocNorm] {
+        for scorer in
+            [Scorer::Bm25Std, Scorer::Bm25StdTanh, Scorer::Bm25, Scorer::TfIdf, Scorer::TfIdfDocNorm]
+        {
             let rarity = scorer.rarity(0, Totals::default());
             assert!(scorer.finish(scorer.term(1.0, rarity, 0.0, 0.0), document).is_finite());
         }
