@@ -406,8 +406,8 @@ impl Thread<'_> {
             if self.last_duties.elapsed() >= DUTIES {
                 self.duties();
             }
-            // Clients get as much time as the copy: their threads may not have been scheduled before
-            // the next stop otherwise.
+            // Clients get as much time as the copy: their threads may not have been scheduled
+            // before the next stop otherwise.
             std::thread::sleep(stopped.min(REST_MAX));
         }
         self.note_all_long();
