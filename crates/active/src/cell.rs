@@ -22,7 +22,7 @@ use crate::Text;
 use crate::amount::Amount;
 use crate::lost::Lost;
 use crate::rules::Rules;
-use crate::stamp::{Region, Stamp};
+use crate::stamp::{Region, Stamp, sort_few};
 use crate::stored::stored;
 use crate::tally::{self, SeenTally, Tally};
 use crate::vector::{Seen, Vector};
@@ -113,7 +113,7 @@ impl Times {
     pub fn set(&mut self, at: &At, time: Time) {
         self.remove(at);
         self.0.push((at.stamp, time));
-        self.0.sort_unstable_by_key(|(stamp, _)| *stamp);
+        sort_few(&mut self.0, |(stamp, _)| *stamp);
     }
 
     pub fn remove(&mut self, at: &At) {
@@ -167,7 +167,7 @@ fn merge_stamped<V: Clone>(mine: &mut Vec<(Stamp, V)>, theirs: &[(Stamp, V)], si
             mine.push((*stamp, value.clone()));
         }
     }
-    mine.sort_unstable_by_key(|(stamp, _)| *stamp);
+    sort_few(mine, |(stamp, _)| *stamp);
 }
 
 /// The marks of one value.
@@ -420,7 +420,7 @@ impl<V: Clone> Cell<V> {
         if rules.keeps_losers && loser.0 != self.mark.stamp {
             let more = self.more();
             more.losers.push(loser);
-            more.losers.sort_unstable_by_key(|(stamp, _)| *stamp);
+            sort_few(&mut more.losers, |(stamp, _)| *stamp);
         }
     }
 
@@ -434,7 +434,7 @@ impl<V: Clone> Cell<V> {
                 // increment.
                 let forgotten = if start < at.stamp { at.stamp.before() } else { Stamp::ZERO };
                 more.tallies.push(Tally { start, last: at.stamp, sum, forgotten, forgotten_sum: before });
-                more.tallies.sort_unstable_by_key(|tally| tally.start);
+                sort_few(&mut more.tallies, |tally| tally.start);
             }
         }
     }

@@ -7,6 +7,7 @@ use std::ops::Range;
 
 use crate::cell::Time;
 use crate::local::Transaction;
+use crate::lookup::Lookup;
 use crate::matching::matching;
 use crate::position::Side;
 use crate::stream::{Fields, GroupView, Id, Pending};
@@ -51,48 +52,49 @@ impl Transaction<'_> {
     fn bring_elements(&mut self, database: u32, name: &Name, from: &View, to: &View, is_new: bool) {
         match (from, to) {
             (View::Set(from), View::Set(to)) => {
-                let mut had: BTreeMap<&Bytes, Until> =
-                    from.iter().map(|(one, until)| (one, *until)).collect();
+                let (had, kept) = (Lookup::new(from, |(one, _)| one), Lookup::new(to, |(one, _)| one));
                 for (member, until) in to {
-                    let before = had.remove(member);
+                    let before = had.get(member);
                     if before.is_none() {
                         self.set_add(database, name, member.clone());
                     }
-                    if before.flatten() != *until {
+                    if before.and_then(|(_, until)| *until) != *until {
                         self.set_live(database, name, member.clone(), given(*until));
                     }
                 }
-                had.into_keys().for_each(|member| self.set_remove(database, name, member.clone()));
+                for (member, _) in had.iter().filter(|(member, _)| !kept.has(member)) {
+                    self.set_remove(database, name, member.clone());
+                }
             }
             (View::Hash(from), View::Hash(to)) => {
-                let mut had: BTreeMap<&Bytes, (&Bytes, Until)> =
-                    from.iter().map(|(one, value, until)| (one, (value, *until))).collect();
-                for (field, value, until) in to {
-                    if had.remove(field) != Some((value, *until)) {
-                        self.hash_set(database, name, field.clone(), value.clone(), *until);
-                    }
+                let (had, kept) = (Lookup::new(from, |(one, ..)| one), Lookup::new(to, |(one, ..)| one));
+                for (field, value, until) in to.iter().filter(|one| had.get(&one.0) != Some(one)) {
+                    self.hash_set(database, name, field.clone(), value.clone(), *until);
                 }
-                had.into_keys().for_each(|field| self.hash_remove(database, name, field.clone()));
+                for (field, ..) in had.iter().filter(|(field, ..)| !kept.has(field)) {
+                    self.hash_remove(database, name, field.clone());
+                }
             }
             (View::SortedSet(from), View::SortedSet(to)) => {
-                let mut had: BTreeMap<&Bytes, (f64, Until)> =
-                    from.iter().map(|(one, score, until)| (one, (*score, *until))).collect();
-                for (member, score, until) in to {
-                    if had.remove(member) == Some((*score, *until)) {
-                        continue;
-                    }
+                let (had, kept) = (Lookup::new(from, |(one, ..)| one), Lookup::new(to, |(one, ..)| one));
+                for (member, score, until) in to.iter().filter(|one| had.get(&one.0) != Some(one)) {
                     self.sorted_set_add(database, name, member.clone(), *score);
                     if until.is_some() {
                         self.sorted_set_live(database, name, member.clone(), given(*until));
                     }
                 }
-                had.into_keys().for_each(|member| self.sorted_set_remove(database, name, member.clone()));
+                for (member, ..) in had.iter().filter(|(member, ..)| !kept.has(member)) {
+                    self.sorted_set_remove(database, name, member.clone());
+                }
             }
             (_, View::Parts(kind, to)) => self.bring_parts(database, name, *kind, to),
             (View::List(from), View::List(to)) => self.bring_list(database, name, from, to),
             (View::HyperLogLog(from), View::HyperLogLog(registers)) => {
-                let now: BTreeMap<u16, u8> = registers.iter().copied().collect();
-                let is_less = |(register, rank): &(u16, u8)| now.get(register).is_none_or(|now| now < rank);
+                let now = |register: u16| {
+                    let at = registers.binary_search_by_key(&register, |(one, _)| *one).ok()?;
+                    Some(registers[at].1)
+                };
+                let is_less = |(register, rank): &(u16, u8)| now(*register).is_none_or(|now| now < *rank);
                 if from.iter().any(is_less) {
                     self.remove(database, name);
                 }

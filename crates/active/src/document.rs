@@ -8,8 +8,9 @@
 //! object, and another one, which had not seen that, has changed a member of it. An object needs
 //! no part of its own as long as it has members that show.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
+use crate::lookup::Lookup;
 use crate::{Bytes, Parts};
 
 /// The value of the part that stands for an object.
@@ -83,14 +84,14 @@ pub(crate) fn visible(live: impl Iterator<Item = (Bytes, Bytes)>) -> Parts {
 /// The changes that bring live parts to the ones that a client sees: `None` removes a part. Parts
 /// that are hidden stay, unless what hides them has been written by the client.
 pub(crate) fn changes(live: &BTreeMap<Bytes, Bytes>, to: &[(Bytes, Bytes)]) -> Vec<(Bytes, Option<Bytes>)> {
-    let wanted: BTreeMap<&[u8], &[u8]> = to.iter().map(|(name, value)| (&name[..], &value[..])).collect();
+    let wanted = Lookup::new(to, |(name, _)| name);
     let below = |name: &[u8]| {
         let name: Bytes = name.into();
         live.range(name.clone()..).skip_while(move |(one, _)| **one == name).map(|(one, _)| one)
     };
     let is_implied = |name: &[u8], value: &[u8]| {
         let mut inside = below(name).take_while(|one| one.starts_with(name));
-        value == OBJECT && inside.any(|one| wanted.contains_key(&one[..]))
+        value == OBJECT && inside.any(|one| wanted.has(one))
     };
     let is_same = |name: &[u8], value: &[u8]| live.get(name).is_some_and(|had| had[..] == *value);
     let written = to.iter().filter(|(name, value)| match live.contains_key(name) {
@@ -99,9 +100,10 @@ pub(crate) fn changes(live: &BTreeMap<Bytes, Bytes>, to: &[(Bytes, Bytes)]) -> V
     });
     let mut all: Vec<(Bytes, Option<Bytes>)> =
         written.map(|(name, value)| (name.clone(), Some(value.clone()))).collect();
-    for name in live.keys().filter(|name| !wanted.contains_key(&name[..])) {
-        let is_hidden = around(name)
-            .any(|object| wanted.get(object).is_some_and(|value| *value != OBJECT && is_same(object, value)));
+    for name in live.keys().filter(|name| !wanted.has(name)) {
+        let is_hidden = around(name).any(|object| {
+            wanted.get(object).is_some_and(|(_, value)| **value != *OBJECT && is_same(object, value))
+        });
         if !is_hidden {
             all.push((name.clone(), None));
         }
@@ -169,12 +171,12 @@ pub(crate) enum Step<'p> {
 
 /// The steps from one document to another, each given by its visible parts.
 pub(crate) fn steps<'p>(from: &'p [(Bytes, Bytes)], to: &'p [(Bytes, Bytes)]) -> Vec<Step<'p>> {
-    let had: BTreeMap<&[u8], &[u8]> = from.iter().map(|(name, value)| (&name[..], &value[..])).collect();
+    let had = Lookup::new(from, |(name, _)| name);
     let mut steps = Vec::new();
     let mut replaced: Vec<&[u8]> = Vec::new();
     let mut rest = to;
     while let [(name, value), after @ ..] = rest {
-        if had.get(&name[..]) == Some(&&value[..]) {
+        if had.get(name).is_some_and(|(_, had)| had == value) {
             rest = after;
             continue;
         }
@@ -183,9 +185,9 @@ pub(crate) fn steps<'p>(from: &'p [(Bytes, Bytes)], to: &'p [(Bytes, Bytes)]) ->
         replaced.push(name);
         rest = &rest[inside..];
     }
-    let kept: BTreeSet<&[u8]> = to.iter().map(|(name, _)| &name[..]).collect();
+    let kept = Lookup::new(to, |(name, _)| name);
     let mut gone: Option<&[u8]> = None;
-    for (name, _) in from.iter().filter(|(name, _)| !kept.contains(&name[..])) {
+    for (name, _) in from.iter().filter(|(name, _)| !kept.has(name)) {
         let is_inside = |object: &[u8]| name.starts_with(object);
         if gone.is_some_and(is_inside) || around(name).any(|object| replaced.binary_search(&object).is_ok()) {
             continue;

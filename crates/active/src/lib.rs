@@ -68,6 +68,7 @@ mod linear;
 mod list_difference;
 mod local;
 mod local_parts;
+mod lookup;
 mod lost;
 mod merge_progress;
 mod ordered_block;

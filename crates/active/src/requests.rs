@@ -14,6 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::change::Kind;
 use crate::document::Step;
+use crate::lookup::Lookup;
 use crate::matching::common;
 use crate::position::Side;
 use crate::stream::{Fields, GroupView, Id, Pending, Stream};
@@ -186,29 +187,26 @@ impl Requests {
     }
 
     fn bring_set(&mut self, key: &[u8], from: &[(Bytes, Until)], to: &[(Bytes, Until)]) {
-        let had: BTreeMap<&Bytes, Until> = from.iter().map(|(member, until)| (member, *until)).collect();
-        let added = to.iter().filter(|(member, _)| !had.contains_key(member));
+        let had = Lookup::new(from, |(member, _)| member);
+        let added = to.iter().filter(|(member, _)| !had.has(member));
         let added: Vec<Vec<&[u8]>> = added.map(|(member, _)| vec![&member[..]]).collect();
         self.spread(&[b"SADD", key], &added);
-        let gone = removed_elements(from.iter().map(|(one, ..)| one), to.iter().map(|(one, ..)| one));
+        let gone = removed_elements(from, to, |(one, ..)| one);
         self.spread(&[b"SREM", key], &gone);
         for (member, until) in to {
-            if had.get(member).copied().flatten() != *until {
+            if had.get(member).and_then(|(_, until)| *until) != *until {
                 self.element_time("S", key, member, *until);
             }
         }
     }
 
     fn bring_hash(&mut self, key: &[u8], from: &[(Bytes, Bytes, Until)], to: &[(Bytes, Bytes, Until)]) {
-        let had: BTreeMap<&Bytes, (&Bytes, Until)> =
-            from.iter().map(|(field, value, until)| (field, (value, *until))).collect();
-        let is_new =
-            |(field, value, until): &&(Bytes, Bytes, Until)| had.get(field) != Some(&(value, *until));
-        let new: Vec<_> = to.iter().filter(is_new).collect();
+        let had = Lookup::new(from, |(field, ..)| field);
+        let new: Vec<_> = to.iter().filter(|one| had.get(&one.0) != Some(one)).collect();
         let pairs: Vec<Vec<&[u8]>> =
             new.iter().map(|(field, value, _)| vec![&field[..], &value[..]]).collect();
         self.spread(&[b"HSET", key], &pairs);
-        let gone = removed_elements(from.iter().map(|(one, ..)| one), to.iter().map(|(one, ..)| one));
+        let gone = removed_elements(from, to, |(one, ..)| one);
         self.spread(&[b"HDEL", key], &gone);
         // HSET has cleared the times.
         for (field, _, until) in new.into_iter().filter(|(.., until)| until.is_some()) {
@@ -217,11 +215,8 @@ impl Requests {
     }
 
     fn bring_sorted_set(&mut self, key: &[u8], from: &[(Bytes, f64, Until)], to: &[(Bytes, f64, Until)]) {
-        let had: BTreeMap<&Bytes, (f64, Until)> =
-            from.iter().map(|(member, score, until)| (member, (*score, *until))).collect();
-        let is_new =
-            |(member, score, until): &&(Bytes, f64, Until)| had.get(member) != Some(&(*score, *until));
-        let new: Vec<_> = to.iter().filter(is_new).collect();
+        let had = Lookup::new(from, |(member, ..)| member);
+        let new: Vec<_> = to.iter().filter(|one| had.get(&one.0) != Some(one)).collect();
         let scores: Vec<String> = new.iter().map(|(_, score, _)| score_text(*score)).collect();
         let pairs: Vec<Vec<&[u8]>> = new
             .iter()
@@ -229,7 +224,7 @@ impl Requests {
             .map(|((member, ..), score)| vec![score.as_bytes(), &member[..]])
             .collect();
         self.spread(&[b"ZADD", key], &pairs);
-        let gone = removed_elements(from.iter().map(|(one, ..)| one), to.iter().map(|(one, ..)| one));
+        let gone = removed_elements(from, to, |(one, ..)| one);
         self.spread(&[b"ZREM", key], &gone);
         // ZADD has cleared the times.
         for (member, _, until) in new.into_iter().filter(|(.., until)| until.is_some()) {
@@ -257,13 +252,13 @@ impl Requests {
         if !from.is_empty() && from.first() != to.first() {
             return false;
         }
-        let had: BTreeMap<&Bytes, &Bytes> = from.iter().map(|(name, value)| (name, value)).collect();
+        let had = Lookup::new(from, |(name, _)| name);
         let mut is_there = !from.is_empty();
-        for (name, value) in to.iter().filter(|(name, value)| had.get(name) != Some(&value)) {
+        for (name, value) in to.iter().filter(|one| had.get(&one.0) != Some(one)) {
             let (Some(shape), Some(new)) = (Shape::of_part(name), Element::of_part(name, value)) else {
                 continue;
             };
-            let before = had.get(name).and_then(|before| Element::of_part(name, before));
+            let before = had.get(name).and_then(|(_, before)| Element::of_part(name, before));
             if before.is_none_or(|before| before.vector != new.vector) {
                 let mut words: Vec<&[u8]> = vec![b"VADD", key, b"FP32", new.vector, new.name];
                 words.push(shape.quantisation.word());
@@ -278,8 +273,8 @@ impl Requests {
                 self.push(&[b"VSETATTR", key, new.name, new.attribute]);
             }
         }
-        let kept: BTreeSet<&Bytes> = to.iter().map(|(part, _)| part).collect();
-        for (part, value) in from.iter().filter(|(part, _)| !kept.contains(part)) {
+        let kept = Lookup::new(to, |(part, _)| part);
+        for (part, value) in from.iter().filter(|(part, _)| !kept.has(part)) {
             if let Some(element) = Element::of_part(part, value) {
                 self.push(&[b"VREM", key, element.name]);
             }
@@ -416,16 +411,16 @@ impl Requests {
         to: &[(Bytes, GroupView)],
         there: &BTreeSet<Id>,
     ) {
-        let had: BTreeMap<&Bytes, &GroupView> = from.iter().map(|(name, group)| (name, group)).collect();
-        let kept: BTreeMap<&Bytes, &GroupView> = to.iter().map(|(name, group)| (name, group)).collect();
-        for name in had.keys().filter(|name| !kept.contains_key(**name)) {
+        let had = Lookup::new(from, |(name, _)| name);
+        let kept = Lookup::new(to, |(name, _)| name);
+        for (name, _) in had.iter().filter(|(name, _)| !kept.has(name)) {
             self.push(&[b"XGROUP", b"DESTROY", key, name]);
         }
         for (name, group) in to {
             let delivered = id_text(group.delivered);
             let empty = GroupView { delivered: group.delivered, ..GroupView::default() };
             let before = match had.get(name) {
-                Some(before) => *before,
+                Some((_, before)) => before,
                 None => {
                     self.push(&[b"XGROUP", b"CREATE", key, name, delivered.as_bytes()]);
                     &empty
@@ -480,12 +475,9 @@ fn given<'a>(from: &'a [(Bytes, GroupView)], to: &'a [(Bytes, GroupView)]) -> im
 }
 
 /// The removed elements, each as the word that names it in a request.
-fn removed_elements<'a>(
-    from: impl Iterator<Item = &'a Bytes>,
-    to: impl Iterator<Item = &'a Bytes>,
-) -> Vec<Vec<&'a [u8]>> {
-    let kept: std::collections::BTreeSet<&Bytes> = to.collect();
-    from.filter(|one| !kept.contains(one)).map(|one| vec![&one[..]]).collect()
+fn removed_elements<'a, T>(from: &'a [T], to: &'a [T], name: fn(&T) -> &[u8]) -> Vec<Vec<&'a [u8]>> {
+    let kept = Lookup::new(to, name);
+    from.iter().map(name).filter(|one| !kept.has(one)).map(|one| vec![one]).collect()
 }
 
 fn id_text(id: Id) -> String {

@@ -96,6 +96,18 @@ impl Stamp {
     }
 }
 
+/// Puts a list in the order of its stamps, by moving each element to its place: the lists of values
+/// written concurrently have few, and all but the last are in order already.
+pub(crate) fn sort_few<T>(list: &mut [T], stamp: impl Fn(&T) -> Stamp) {
+    for end in 1..list.len() {
+        let mut at = end;
+        while at > 0 && stamp(&list[at - 1]) > stamp(&list[at]) {
+            list.swap(at - 1, at);
+            at -= 1;
+        }
+    }
+}
+
 impl crate::stored::Stored for Stamp {
     fn store(&self, out: &mut Vec<u8>) {
         self.0.store(out);

@@ -14,7 +14,7 @@ use crate::Bytes;
 use crate::cell::{At, Cell, CellChange, Sides};
 use crate::elements::Elements;
 use crate::rules::Rules;
-use crate::stamp::{REGIONS, Region, Stamp};
+use crate::stamp::{REGIONS, Region, Stamp, sort_few};
 
 /// A stream with more entries, pending ones counted again, is large.
 const LARGE: usize = 2_000;
@@ -246,7 +246,7 @@ impl Stream {
         match change {
             GroupChange::Create { delivered } => {
                 creations.push(Group::new(at.stamp, delivered));
-                creations.sort_unstable_by_key(|group| group.created);
+                sort_few(creations, |group| group.created);
             }
             GroupChange::Destroy => creations.retain(|group| !at.removes(group.created)),
             // A change of a creation that has been destroyed has no effect.
@@ -306,7 +306,7 @@ impl Stream {
                     None => creations.push(other.clone()),
                 }
             }
-            creations.sort_unstable_by_key(|group| group.created);
+            sort_few(creations, |group| group.created);
         }
         self.groups.retain(|name, creations| {
             let others = theirs.creations(name);

@@ -16,7 +16,7 @@
 //! runs wait for all regions.
 
 use crate::amount::Amount;
-use crate::stamp::Stamp;
+use crate::stamp::{Stamp, sort_few};
 use crate::stored::stored;
 use crate::vector::Vector;
 
@@ -89,7 +89,7 @@ pub fn merge(mine: &mut Vec<Tally>, seen: &Vector, theirs: &[Tally], their_seen:
             None => mine.push(other.clone()),
         }
     }
-    mine.sort_unstable_by_key(|tally| tally.start);
+    sort_few(mine, |tally| tally.start);
 }
 
 stored!(Tally { start, last, sum, forgotten, forgotten_sum }, Tally::can_be);

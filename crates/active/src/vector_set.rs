@@ -10,6 +10,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::lookup::Lookup;
 use crate::{Bytes, Parts};
 
 /// How the vectors of a set are stored, and how many components they have.
@@ -124,10 +125,10 @@ pub fn visible(live: impl Iterator<Item = (Bytes, Bytes)>) -> Parts {
 /// Parts that were read from the keyspace, but with the vectors that clients gave where the set's
 /// came from these. `stored`: a vector as the set returns it.
 pub fn with_given(read: Parts, given: &[(Bytes, Bytes)], stored: impl Fn(Shape, &[u8]) -> Vec<u8>) -> Parts {
-    let given: BTreeMap<&[u8], &[u8]> = given.iter().map(|(part, value)| (&part[..], &value[..])).collect();
+    let given = Lookup::new(given, |(part, _)| part);
     let original = |part: &Bytes, value: &Bytes| {
         let element = Element::of_part(part, value)?;
-        let given = Element::of_part(part, given.get(&part[..])?)?;
+        let given = Element::of_part(part, &given.get(part)?.1)?;
         let is_from = stored(Shape::of_part(part)?, given.vector) == element.vector;
         is_from.then(|| Element { vector: given.vector, ..element }.value())
     };
@@ -140,10 +141,10 @@ pub fn with_given(read: Parts, given: &[(Bytes, Bytes)], stored: impl Fn(Shape, 
 
 /// See [`crate::parts::changes`]. Parts of other shapes are not among the present ones.
 pub(crate) fn changes(live: &BTreeMap<Bytes, Bytes>, to: &[(Bytes, Bytes)]) -> Vec<(Bytes, Option<Bytes>)> {
-    let wanted: BTreeMap<&[u8], &[u8]> = to.iter().map(|(part, value)| (&part[..], &value[..])).collect();
+    let wanted = Lookup::new(to, |(part, _)| part);
     let is_new = |(part, value): &&(Bytes, Bytes)| part.len() > SHAPE && live.get(part) != Some(value);
     let written = to.iter().filter(is_new).map(|(part, value)| (part.clone(), Some(value.clone())));
-    let gone = live.keys().filter(|part| !wanted.contains_key(&part[..]));
+    let gone = live.keys().filter(|part| !wanted.has(part));
     written.chain(gone.map(|part| (part.clone(), None))).collect()
 }
 
