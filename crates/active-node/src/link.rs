@@ -23,8 +23,10 @@ use braid_executor::engine::Engine;
 use braid_executor::threads;
 use braid_net::outgoing::Outgoing;
 use braid_persistence::active::{CopyFile, CopyWriter};
+use braid_process::connector::{ConnectError, Connector};
 use braid_replication::link::LinkError;
 use braid_replication::link::peer::{Peer, Watch};
+use braid_resp::request;
 
 use super::batch::Batch;
 use super::codec::{is_identity, parse_members, parse_table, table_text, vector_text};
@@ -215,10 +217,11 @@ impl Link<'_> {
     }
 
     fn connect(&self) -> Result<Peer<Outgoing>, LinkError> {
-        let config = &self.engine.config;
-        let options = braid_process::tls::connect_options(config, config.tls_replication(), self.timeout())
-            .map_err(LinkError::Refused)?;
-        let stream = Outgoing::connect(&self.peer.host, self.peer.port, &options)?;
+        let connector = Connector::of_links(&self.engine.config, self.timeout());
+        let stream = connector.connect(&self.peer.host, self.peer.port).map_err(|error| match error {
+            ConnectError::Settings(why) => LinkError::Refused(why),
+            ConnectError::Socket(error) => error.into(),
+        })?;
         stream.set_timeouts(TICK, self.timeout())?;
         Ok(Peer::new(stream))
     }
@@ -226,11 +229,7 @@ impl Link<'_> {
     fn log_in(&self, peer: &mut Peer<Outgoing>) -> Result<(), LinkError> {
         let config = &self.engine.config;
         let (user, password) = (config.masteruser(), config.masterauth());
-        if password.is_empty() {
-            return Ok(());
-        }
-        let words = [&b"AUTH"[..], user.as_bytes(), password.as_bytes()];
-        let words: Vec<&[u8]> = words.into_iter().filter(|word| !word.is_empty()).collect();
+        let Some(words) = request::auth(&user, &password) else { return Ok(()) };
         let line = peer.ask(&words, self, DURING)?;
         match line.strip_prefix('-') {
             Some(error) => Err(LinkError::Refused(format!("the peer rejects the password: {error}"))),

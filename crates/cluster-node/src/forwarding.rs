@@ -17,10 +17,11 @@ use std::time::{Duration, Instant};
 use braid_base::clock::unix_ms;
 use braid_executor::engine::Engine;
 use braid_net::target::{Broken, Connection};
+use braid_process::connector::Connector;
 use braid_resp::request;
 use peers::{Forwarding, Peer, PeerAddress};
 
-use crate::{forwarding, identity, node_connection};
+use crate::{forwarding, identity};
 
 /// Maximum bytes queued for one node; further messages are lost.
 const QUEUE_BYTES: usize = 32 << 20;
@@ -140,7 +141,7 @@ impl Peer {
         let PeerAddress { host, port, is_tls } = &self.address;
         let patience = Duration::from_millis(u64::from(engine.config.lease_time_ms()));
         let broken = |_| "the connection was lost".to_owned();
-        node_connection::open(engine, (host, *port, *is_tls), patience, broken)
+        Connector::new(&engine.config, *is_tls, patience).open_logged_in(host, *port, broken)
     }
 
     /// The next requests to send; `None` if the thread must end.

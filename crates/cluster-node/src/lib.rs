@@ -13,7 +13,6 @@ pub mod forwarding;
 pub mod group;
 pub mod identity;
 pub mod migrate;
-mod node_connection;
 pub mod slot_moves;
 #[cfg(test)]
 mod testing;

@@ -51,6 +51,7 @@ use braid_spec::{CommandError, CommandResult};
 pub use braid_executor::state::migrations::Migrations;
 pub use braid_net::target::Credentials;
 use braid_net::target::{Broken, Connection, Target};
+use braid_process::connector::{ConnectError, Connector};
 
 /// Rounds before the one with the world stopped.
 const ROUNDS_MAX: usize = 3;
@@ -466,7 +467,7 @@ fn exchange(engine: &Engine, migration: &Migration, items: &mut [Item]) -> Optio
         items.iter_mut().for_each(|item| item.outcome = Outcome::Unanswered);
         let mut refusal = None;
         let Err(broken) = talk(engine, &mut connection, migration, items, &mut refusal) else {
-            engine.migrations.keep(connection);
+            engine.migrations.keep(target, connection);
             return refusal;
         };
         let is_silent =
@@ -482,19 +483,21 @@ fn connection(engine: &Engine, target: &Target, timeout: Duration) -> Result<Con
     if let Some(kept) = engine.migrations.take(target) {
         return Ok(kept);
     }
-    let config = &engine.config;
-    let options = braid_process::tls::connect_options(config, target.tls, timeout).map_err(|error| {
-        log::warn!("MIGRATE cannot use TLS: {error}");
-        Failure::Connect
-    })?;
-    Connection::open(target, &options).map_err(|error| {
-        log::debug!("MIGRATE to {}:{}: {error}", target.host, target.port);
-        match error.kind() {
-            // Stock servers notice this when they write.
-            ErrorKind::ConnectionRefused | ErrorKind::HostUnreachable => {
-                Failure::Broken(Broken { writing: true, timed_out: false })
+    let connector = Connector::new(&engine.config, target.tls, timeout);
+    connector.open(&target.host, target.port).map_err(|error| match error {
+        ConnectError::Settings(why) => {
+            log::warn!("MIGRATE cannot use TLS: {why}");
+            Failure::Connect
+        }
+        ConnectError::Socket(error) => {
+            log::debug!("MIGRATE to {}:{}: {error}", target.host, target.port);
+            match error.kind() {
+                // Stock servers notice this when they write.
+                ErrorKind::ConnectionRefused | ErrorKind::HostUnreachable => {
+                    Failure::Broken(Broken { writing: true, timed_out: false })
+                }
+                _ => Failure::Connect,
             }
-            _ => Failure::Connect,
         }
     })
 }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! A connection to another server, the target of MIGRATE for example: requests out, reply lines in,
-//! each within the time-out.
+//! each within the time-out. The crate `process` opens it.
 
 use std::io::{ErrorKind, Read, Write};
 use std::time::{Duration, Instant};
 
 use braid_resp::request;
 
-use crate::outgoing::{ConnectOptions, Outgoing};
+use crate::outgoing::Outgoing;
 
 /// Bytes collected before they are sent. Longer arguments are sent without being copied.
 const CHUNK_BYTES: usize = 64 << 10;
@@ -40,7 +40,6 @@ pub struct Broken {
 
 /// A connection to a target.
 pub struct Connection {
-    pub target: Target,
     /// The database selected there, if known.
     pub selected: Option<i64>,
     pub last_used: Instant,
@@ -62,14 +61,9 @@ struct Persistence {
 }
 
 impl Connection {
-    /// Connects, within the time-out of `options`.
-    ///
-    /// # Errors
-    /// As [`Outgoing::connect`].
-    pub fn open(target: &Target, options: &ConnectOptions) -> std::io::Result<Connection> {
-        let stream = Outgoing::connect(&target.host, target.port, options)?;
-        Ok(Connection {
-            target: target.clone(),
+    /// For an open connection on which nothing has been sent.
+    pub fn new(stream: Outgoing) -> Connection {
+        Connection {
             selected: None,
             last_used: Instant::now(),
             stream,
@@ -77,7 +71,7 @@ impl Connection {
             received: Vec::new(),
             used: 0,
             persistence: None,
-        })
+        }
     }
 
     /// Sets the timeout of each read and each write.
@@ -111,13 +105,8 @@ impl Connection {
     /// # Errors
     /// If the connection breaks or a read times out. The inner `Err` is the target's error reply.
     pub fn log_in(&mut self, user: &str, password: &str) -> Result<Result<(), String>, Broken> {
-        if password.is_empty() {
-            return Ok(Ok(()));
-        }
-        match user.is_empty() {
-            true => self.request(&[b"AUTH", password.as_bytes()])?,
-            false => self.request(&[b"AUTH", user.as_bytes(), password.as_bytes()])?,
-        }
+        let Some(words) = request::auth(user, password) else { return Ok(Ok(())) };
+        self.request(&words)?;
         self.flush()?;
         let line = self.line()?;
         Ok(line.strip_prefix(b"-").map_or(Ok(()), |error| Err(String::from_utf8_lossy(error).into_owned())))
@@ -237,14 +226,18 @@ mod tests {
     use std::net::TcpListener;
 
     use super::*;
+    use crate::outgoing::ConnectOptions;
+
+    fn connected(port: u16) -> Connection {
+        let options = ConnectOptions { timeout: Duration::from_secs(5), ..ConnectOptions::default() };
+        Connection::new(Outgoing::connect("127.0.0.1", port, &options).expect("connected"))
+    }
 
     #[test]
     fn requests_of_any_length_are_sent_and_reply_lines_read() {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let port = listener.local_addr().expect("bound").port();
-        let target = Target { host: "127.0.0.1".into(), port, credentials: None, tls: false };
-        let options = ConnectOptions { timeout: Duration::from_secs(5), ..ConnectOptions::default() };
-        let mut connection = Connection::open(&target, &options).expect("connected");
+        let mut connection = connected(port);
         connection.set_timeout(Duration::from_millis(50)).expect("set");
         let (mut peer, _) = listener.accept().expect("accepted");
         let long = vec![b'x'; 3 * CHUNK_BYTES];
@@ -279,12 +272,10 @@ mod tests {
     fn a_write_waits_for_a_peer_as_long_as_that_makes_sense() {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let port = listener.local_addr().expect("bound").port();
-        let target = Target { host: "127.0.0.1".into(), port, credentials: None, tls: false };
-        let options = ConnectOptions { timeout: Duration::from_secs(5), ..ConnectOptions::default() };
         let long = vec![b'x'; 64 << 20];
         let (step, hour) = (Duration::from_millis(5), Duration::from_secs(3600));
         let open = |goes_on: Box<dyn Fn(Duration) -> bool + Send>| {
-            let mut connection = Connection::open(&target, &options).expect("connected");
+            let mut connection = connected(port);
             connection.set_steps(step, hour, goes_on).expect("set");
             (connection, listener.accept().expect("accepted").0)
         };

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The process: its identity, when and how it was started, the Redis version it reports; the
 //! service manager that started it, its rank for the out-of-memory killer, the memory that its
-//! container may use; its TLS settings.
+//! container may use; its TLS settings, and how it connects to other servers.
 //!
 //! What is here is the same for every thread, and knows no keys and no clients.
 #![forbid(unsafe_code)]
 
+pub mod connector;
 pub mod memory;
 pub mod oom_score;
 pub mod supervisor;

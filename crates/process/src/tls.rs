@@ -3,10 +3,8 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use braid_config::{Config, TlsAuthClients};
-use braid_net::outgoing::ConnectOptions;
 use braid_net::tls::{ClientCertificates, ClientConfig, TlsSettings};
 
 /// Settings for clients' connections.
@@ -30,15 +28,6 @@ pub fn settings(config: &Config) -> TlsSettings {
         sessions: if config.tls_session_caching() { config.tls_session_cache_size() as usize } else { 0 },
         session_seconds: config.tls_session_cache_timeout_seconds(),
     }
-}
-
-/// Options for connecting to another server: from `bind-source-addr`, and by TLS if `is_tls`.
-///
-/// # Errors
-/// If a certificate, key or authority file cannot be read, or a TLS setting is invalid.
-pub fn connect_options(config: &Config, is_tls: bool, timeout: Duration) -> Result<ConnectOptions, String> {
-    let tls = is_tls.then(|| client_config(config)).transpose()?;
-    Ok(ConnectOptions { source: config.bind_source_addr().to_string(), tls, is_multipath: false, timeout })
 }
 
 /// Configuration of connections to etcd; `None` if no CA file is set.
@@ -67,7 +56,7 @@ pub fn of_etcd(config: &Config) -> Result<Option<Arc<ClientConfig>>, String> {
 
 /// Configuration of outgoing connections. The client certificate is `tls-client-cert-file`, or else
 /// the server's own.
-fn client_config(config: &Config) -> Result<Arc<ClientConfig>, String> {
+pub(crate) fn client_config(config: &Config) -> Result<Arc<ClientConfig>, String> {
     let mut settings = settings(config);
     let certificate = config.tls_client_cert_file();
     if !certificate.is_empty() {

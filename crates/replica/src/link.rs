@@ -26,6 +26,7 @@ use braid_executor::world;
 use braid_net::outgoing::Outgoing;
 use braid_persistence::temporary::{Purpose, create_temporary, temporary_path};
 use braid_persistence::{Prefetch, PrefetchReader, files};
+use braid_process::connector::{ConnectError, Connector};
 use braid_replication::failover::FailoverPhase;
 use braid_replication::link::handshake::{Introduction, SyncReply, ask_for_stream, introduce};
 use braid_replication::link::payload::{Frame, Payload, read_frame};
@@ -254,12 +255,13 @@ impl Attempt<'_> {
     fn connect(&self, to: &Primary) -> Result<Peer<Outgoing>, LinkError> {
         let config = &self.engine.config;
         let timeout = self.timeout();
-        let mut options = braid_process::tls::connect_options(config, config.tls_replication(), timeout)
-            .map_err(LinkError::Refused)?;
-        options.is_multipath = config.repl_mptcp();
-        let Primary { host, port } = to;
-        let outgoing = Outgoing::connect(host, *port, &options)
-            .map_err(|error| LinkError::Refused(format!("Error condition on socket for SYNC: {error}")))?;
+        let connector = Connector::of_links(config, timeout).with_multipath(config.repl_mptcp());
+        let outgoing = connector.connect(&to.host, to.port).map_err(|error| match error {
+            ConnectError::Settings(why) => LinkError::Refused(why),
+            ConnectError::Socket(error) => {
+                LinkError::Refused(format!("Error condition on socket for SYNC: {error}"))
+            }
+        })?;
         if !self.link.set_hangup(self.generation, outgoing.hangup()?) {
             return Err(LinkError::CalledOff);
         }

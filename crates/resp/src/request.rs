@@ -14,6 +14,12 @@ pub fn push(out: &mut Vec<u8>, args: &[&[u8]]) {
     write(room(out, encoded_len(args)), args);
 }
 
+/// The request that logs in; none without a password. Without a name, as the default user.
+pub fn auth<'a>(user: &'a str, password: &'a str) -> Option<Vec<&'a [u8]>> {
+    let words = [&b"AUTH"[..], user.as_bytes(), password.as_bytes()];
+    (!password.is_empty()).then(|| words.into_iter().filter(|word| !word.is_empty()).collect())
+}
+
 /// Appends the header of a request with this many arguments.
 pub fn push_count(out: &mut Vec<u8>, arguments: usize) {
     write_head(&mut room(out, head_len(arguments)), b'*', arguments);

@@ -9,10 +9,10 @@ use braid_executor::engine::Engine;
 use braid_group::cluster::changes::{LocalIdentity, Operator};
 use braid_group::cluster::{Change, Map, Refusal};
 use braid_net::target::Broken;
+use braid_process::connector::Connector;
 
 use super::Group;
 use crate::group::{self, author, own_node, transactions};
-use crate::node_connection;
 
 /// How often a change is recomputed because another one was committed first.
 const TRIES: usize = 16;
@@ -184,8 +184,8 @@ fn reply_of_node(
         true => format!("no answer within {} ms", patience.as_millis()),
         false => "the connection was closed".to_owned(),
     };
-    let address = (host, port, engine.config.tls_cluster());
-    let mut connection = node_connection::open(engine, address, patience, broken)?;
+    let connector = Connector::of_cluster(&engine.config, patience);
+    let mut connection = connector.open_logged_in(host, port, broken)?;
     connection.request(request).and_then(|()| connection.flush()).map_err(broken)?;
     let mut line =
         || connection.line().map(|line| String::from_utf8_lossy(&line).into_owned()).map_err(broken);

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use braid_base::number::parse_u64;
 use braid_executor::engine::Engine;
 use braid_executor::state::slot_moves::Move;
-use braid_net::target::{Broken, Connection, Target};
+use braid_net::target::{Broken, Connection};
+use braid_process::connector::{ConnectError, Connector};
 
 use crate::slot_moves::hold;
 
@@ -92,12 +93,14 @@ pub(super) fn connect(engine: &Engine, job: &Move) -> Result<Connection, Failure
     let config = &engine.config;
     let is_tls = config.tls_cluster();
     let port = if is_tls { node.tls_port() } else { node.port() };
-    let target = Target { host: node.host().to_owned(), port, credentials: None, tls: is_tls };
     let patience = patience(engine);
-    let options =
-        braid_process::tls::connect_options(config, is_tls, patience.min(CONNECT)).map_err(rejected)?;
-    let mut connection = Connection::open(&target, &options)
-        .map_err(|error| Failure::Unreachable(format!("cannot reach {}:{port}: {error}", target.host)))?;
+    let connector = Connector::new(config, is_tls, patience.min(CONNECT));
+    let mut connection = connector.open(node.host(), port).map_err(|error| match error {
+        ConnectError::Settings(why) => rejected(why),
+        ConnectError::Socket(error) => {
+            Failure::Unreachable(format!("cannot reach {}:{port}: {error}", node.host()))
+        }
+    })?;
     let (known, id) = (engine.weak(), std::sync::Arc::clone(&job.target));
     let name = job.name.clone();
     let leads = move |waited: Duration| {

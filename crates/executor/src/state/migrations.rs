@@ -54,7 +54,7 @@ struct State {
     idle: usize,
     /// Jobs that have been promised but not yet queued.
     promised: usize,
-    connections: Vec<Connection>,
+    connections: Vec<(Target, Connection)>,
     /// The keys claimed by each MIGRATE; true for a key that another MIGRATE has moved meanwhile.
     claims: HashMap<Name, bool, foldhash::fast::RandomState>,
     /// Clients wait for the release of claims.
@@ -63,7 +63,7 @@ struct State {
 
 impl State {
     fn close_idle(&mut self) {
-        self.connections.retain(is_fresh);
+        self.connections.retain(|(_, connection)| is_fresh(connection));
     }
 }
 
@@ -118,12 +118,12 @@ impl Migrations {
     pub fn take(&self, target: &Target) -> Option<Connection> {
         let mut state = self.state.lock();
         state.close_idle();
-        let at = state.connections.iter().position(|connection| connection.target == *target)?;
-        Some(state.connections.swap_remove(at))
+        let at = state.connections.iter().position(|(place, _)| place == target)?;
+        Some(state.connections.swap_remove(at).1)
     }
 
     /// Caches a connection for the next MIGRATE.
-    pub fn keep(&self, mut connection: Connection) {
+    pub fn keep(&self, target: Target, mut connection: Connection) {
         if !connection.is_clean() {
             return;
         }
@@ -132,16 +132,16 @@ impl Migrations {
         state.close_idle();
         if state.connections.len() >= CONNECTIONS_MAX {
             let ages = state.connections.iter().enumerate();
-            if let Some((oldest, _)) = ages.min_by_key(|(_, connection)| connection.last_used) {
+            if let Some((oldest, _)) = ages.min_by_key(|(_, (_, connection))| connection.last_used) {
                 state.connections.swap_remove(oldest);
             }
         }
-        state.connections.push(connection);
+        state.connections.push((target, connection));
     }
 
     /// Number of cached connections.
     pub fn kept_connections(&self) -> usize {
-        self.state.lock().connections.iter().filter(|connection| is_fresh(connection)).count()
+        self.state.lock().connections.iter().filter(|(_, connection)| is_fresh(connection)).count()
     }
 
     /// Waits until no other MIGRATE has claimed any of these keys, and claims them. Commands that

@@ -81,13 +81,9 @@ pub fn introduce<S: Read + Write>(
         return Err(LinkError::Refused(format!("Error reply to PING from master: '{reply}'")));
     }
     log::info!("Master replied to PING, replication can continue...");
-    let (user, password) = (introduction.user.as_bytes(), introduction.password.as_bytes());
     let port = introduction.port.to_string();
     let mut requests: Vec<(&str, Vec<&[u8]>)> = Vec::new();
-    if !password.is_empty() {
-        let credentials = [user, password].into_iter().filter(|word| !word.is_empty());
-        requests.push((AUTH, std::iter::once(AUTH.as_bytes()).chain(credentials).collect()));
-    }
+    requests.extend(request::auth(&introduction.user, &introduction.password).map(|words| (AUTH, words)));
     requests.push(("listening-port", vec![b"REPLCONF", b"listening-port", port.as_bytes()]));
     if !introduction.ip.is_empty() {
         requests.push(("ip-address", vec![b"REPLCONF", b"ip-address", introduction.ip.as_bytes()]));
