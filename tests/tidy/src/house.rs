@@ -58,6 +58,9 @@ pub const LOCK_METHODS: [&str; 4] = ["lock_exclusive", "lock_shared", "stop_worl
 /// Functions of `Txn` that take shard locks.
 pub const LOCK_FUNCTIONS: [&str; 4] = ["lock", "lock_all_shared", "lock_shard_exclusive", "world"];
 
+/// Files and folders that may open a connection to another server.
+pub const CONNECTION_OPENERS: [&str; 2] = ["crates/net/src/", "crates/process/src/connector.rs"];
+
 /// Files and folders that must not recognise a command by its name: dispatcher, loops, scripts,
 /// services. Readers of files know the words of their formats, and active-active replication still
 /// translates requests.

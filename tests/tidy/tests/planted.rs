@@ -242,6 +242,15 @@ fn shard_lock_outside_of_the_dispatcher() {
 }
 
 #[test]
+fn connection_beside_the_connector() {
+    let file = "crates/executor/src/session.rs";
+    for call in ["Outgoing::connect(h, 1, &o)", "braid_net::outgoing::Outgoing::connect(h, 1, &o)"] {
+        reports(file, &format!("fn f() {{ {call}; }}\n"), "connections", file);
+    }
+    assert_eq!(planted(file, "fn f() { connector.connect(h, 1); }\n"), []);
+}
+
+#[test]
 fn unsafe_in_an_unlisted_file() {
     let file = "crates/keyspace/src/txn.rs";
     reports(file, "fn f() { unsafe { g() } }\n", "unsafe-file", file);

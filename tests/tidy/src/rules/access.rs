@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Only a few files may use `std::fs` or take shard locks.
+//! Only a few files may use `std::fs`, take shard locks or connect to other servers.
 
 use super::{is_below, violation};
-use crate::house::{FILE_ACCESS, LOCK_FUNCTIONS, LOCK_METHODS, LOCK_TAKERS};
+use crate::house::{CONNECTION_OPENERS, FILE_ACCESS, LOCK_FUNCTIONS, LOCK_METHODS, LOCK_TAKERS};
 use crate::scan::Facts;
 use crate::{Tree, Violation};
 
 pub const FILES: &str = "file-access";
 pub const LOCKS: &str = "shard-locks";
+pub const CONNECTIONS: &str = "connections";
 
 /// Non-test sources in `crates/` outside of the allowed places.
 fn others<'a>(tree: &'a Tree, allowed: &'a [&str]) -> impl Iterator<Item = (&'a str, &'a Facts)> {
@@ -44,6 +45,19 @@ pub fn locks(tree: &Tree) -> Vec<Violation> {
             {
                 let message = format!("Txn::{function} outside of the dispatcher");
                 found.push(violation(LOCKS, path, one.line, message));
+            }
+        }
+    }
+    found
+}
+
+pub fn connections(tree: &Tree) -> Vec<Violation> {
+    let mut found = Vec::new();
+    for (path, facts) in others(tree, &CONNECTION_OPENERS) {
+        for one in facts.paths.iter().filter(|one| !one.test) {
+            if one.segments.ends_with(&["Outgoing".to_owned(), "connect".to_owned()]) {
+                let message = "Outgoing::connect outside of the connector".to_owned();
+                found.push(violation(CONNECTIONS, path, one.line, message));
             }
         }
     }

@@ -22,7 +22,7 @@ use crate::{Tree, Violation};
 pub type Rule = fn(&Tree) -> Vec<Violation>;
 
 /// All rules by name.
-pub const ALL: [(&str, Rule); 19] = [
+pub const ALL: [(&str, Rule); 20] = [
     (layers::NAME, layers::check),
     (circles::NAME, circles::check),
     (lengths::FILES, lengths::files),
@@ -32,6 +32,7 @@ pub const ALL: [(&str, Rule); 19] = [
     (figures::NAME, figures::check),
     (access::FILES, access::files),
     (access::LOCKS, access::locks),
+    (access::CONNECTIONS, access::connections),
     (unsafety::UNLISTED, unsafety::unlisted),
     (unsafety::FORBID, unsafety::forbid),
     (commands::NAME, commands::check),
