@@ -23,13 +23,14 @@ use braid_base::clock::unix_ms;
 use braid_clients::attention::{APPEND_ONLY_FAILED, FEW_REPLICAS, WRITES_REFUSED};
 use braid_clients::{ClientRecord, client_flags};
 use braid_cluster_node::cluster_report::{self, ClusterReport};
-use braid_cluster_node::group::report::{GroupReport, SyncWritesReport};
+use braid_cluster_node::group::report::GroupReport;
 use braid_cluster_node::group::{self, figures as group_figures};
 use braid_commands::scripting::{self, Figures as ScriptFigures};
 use braid_commands::server::memory_report::Basics;
 use braid_commands::server::system::{self, Whose};
 use braid_commands::server::{figures, hot_keys};
 use braid_executor::Engine;
+use braid_executor::state::sync_writes::Counts;
 use braid_keyspace::Counters;
 use braid_replica::figures as links;
 use braid_replica::report::{LinkReport, ReceiveProgress, ReplicaReport, SendProgress};
@@ -301,13 +302,20 @@ fn of_group(scrape: &Scrape<'_>, samples: &mut Samples<'_>, value: impl FnOnce(&
     }
 }
 
+/// A metric of the replies that depend on the group.
+fn of_replies(scrape: &Scrape<'_>, samples: &mut Samples<'_>, value: impl FnOnce(&Counts) -> Option<f64>) {
+    of_group(scrape, samples, |_| value(&scrape.engine.sync_writes.counts));
+}
+
 /// A metric of synchronous writes, while there may be any.
 fn of_sync_writes(
     scrape: &Scrape<'_>,
     samples: &mut Samples<'_>,
-    value: impl FnOnce(&SyncWritesReport) -> Option<f64>,
+    value: impl FnOnce(&Counts) -> Option<f64>,
 ) {
-    of_group(scrape, samples, |group| value(group.sync_writes.as_ref()?));
+    if scrape.engine.sync_writes.waits_for_members() {
+        of_replies(scrape, samples, value);
+    }
 }
 
 /// A metric of the cluster, in cluster mode.
@@ -603,7 +611,7 @@ pub static METRICS: &[Metric] = &[
     many!(group_figures::ETCD_UP, of_group),
     many!(group_figures::ETCD_LAST_ANSWER, of_group),
     many!(group_figures::PRIMARY_CHANGES, of_group),
-    many!(group_figures::FENCED_REFUSALS, of_group),
+    many!(group_figures::FENCED_REFUSALS, of_replies),
     gauges("braid_sync_writes_replicas_min", "In-sync replicas required for synchronous writes (min-sync-replicas).", |s, to| {
         of_sync_writes(s, to, |_| Some(s.engine.config.min_sync_replicas().into()));
     }),

@@ -7,7 +7,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 
 use braid_base::clock::boot_nanos;
 use braid_executor::cluster_map::{ClusterMap, ClusterView};
@@ -39,10 +38,6 @@ pub struct GroupReport {
     pub members: Vec<MemberReport>,
     /// Number of the cluster's nodes in other shards; `None` outside of a cluster.
     pub nodes_elsewhere: Option<usize>,
-    /// Commands refused because this server could not prove that it was the primary (MASTERDOWN).
-    pub fenced_refusals: u64,
-    /// `None` while no client's replies wait for the in-sync set.
-    pub sync_writes: Option<SyncWritesReport>,
 }
 
 /// A member of the group.
@@ -84,19 +79,6 @@ impl MemberLink {
     }
 }
 
-/// Synchronous writes. Replies sent to a client together count once.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct SyncWritesReport {
-    /// Clients whose replies wait now.
-    pub waiting: u64,
-    /// Replies acknowledged by the whole in-sync set.
-    pub acknowledged: u64,
-    /// Replies replaced by UNCERTAIN.
-    pub uncertain: u64,
-    /// Writes refused because the in-sync set was too small (NOREPLICAS).
-    pub refused: u64,
-}
-
 impl MemberReport {
     /// True if the member's lease in etcd is alive.
     pub fn is_up(&self) -> bool {
@@ -115,7 +97,6 @@ pub fn group_report(engine: &Engine) -> Option<GroupReport> {
     let view = group.view.lock().clone();
     let now = boot_nanos();
     let is_serving = view.is_primary && engine.replication.in_sync.may_serve(now);
-    let counts = &engine.sync_writes.counts;
     Some(GroupReport {
         is_serving,
         not_serving: if is_serving { String::new() } else { why_not_serving(engine, group, &view, now) },
@@ -127,13 +108,6 @@ pub fn group_report(engine: &Engine) -> Option<GroupReport> {
         nodes_elsewhere: engine.cluster_view().map(|cluster| {
             let is_elsewhere = |node: &&MapNode| Some(&node.known.shard) != cluster.shard.as_ref();
             cluster.map.nodes.values().filter(is_elsewhere).count()
-        }),
-        fenced_refusals: counts.fenced.load(Relaxed),
-        sync_writes: engine.sync_writes.waits_for_members().then(|| SyncWritesReport {
-            waiting: counts.waiting.load(Relaxed),
-            acknowledged: counts.acknowledged.load(Relaxed),
-            uncertain: counts.uncertain.load(Relaxed),
-            refused: counts.refused.load(Relaxed),
         }),
         view,
     })

@@ -4,7 +4,7 @@
 use std::fmt::Display;
 
 use braid_cluster_node::group::figures;
-use braid_cluster_node::group::report::{self, GroupReport, MemberReport};
+use braid_cluster_node::group::report::{self, MemberReport};
 use braid_cluster_node::group::view::names;
 use braid_group::Why;
 
@@ -28,8 +28,14 @@ pub(super) fn write(fields: &mut Fields<'_>) {
     fields.show(&figures::ETCD_UP, &report);
     fields.field("group_etcd_error", &view.etcd_error);
     fields.show(&figures::ETCD_LAST_ANSWER, &report);
-    fields.show(&figures::FENCED_REFUSALS, &report);
-    sync_writes(fields, &report);
+    let sync_writes = &fields.engine.sync_writes;
+    fields.show(&figures::FENCED_REFUSALS, &sync_writes.counts);
+    if sync_writes.waits_for_members() {
+        fields.show(&figures::WAITING, &sync_writes.counts);
+        fields.show(&figures::ACKNOWLEDGED, &sync_writes.counts);
+        fields.show(&figures::UNCERTAIN, &sync_writes.counts);
+        fields.show(&figures::REFUSED, &sync_writes.counts);
+    }
     if let Some(count) = report.nodes_elsewhere {
         fields.field("group_nodes_elsewhere", count);
     }
@@ -37,14 +43,6 @@ pub(super) fn write(fields: &mut Fields<'_>) {
     for (number, member) in report.members.iter().enumerate() {
         fields.field(format_args!("group_member{number}"), line(member));
     }
-}
-
-fn sync_writes(fields: &mut Fields<'_>, report: &GroupReport) {
-    let Some(counts) = &report.sync_writes else { return };
-    fields.show(&figures::WAITING, counts);
-    fields.show(&figures::ACKNOWLEDGED, counts);
-    fields.show(&figures::UNCERTAIN, counts);
-    fields.show(&figures::REFUSED, counts);
 }
 
 /// Formats a member's line.
