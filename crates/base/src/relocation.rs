@@ -86,9 +86,9 @@ impl Mover {
         }
     }
 
-    /// Moves a box of bytes that only the caller can reach.
-    pub fn relocate_bytes(&mut self, place: &mut Box<[u8]>) {
-        let layout = Layout::for_value(&**place);
+    /// Moves a slice that only the caller can reach.
+    pub fn relocate_slice<T>(&mut self, place: &mut Box<[T]>) {
+        let (layout, len) = (Layout::for_value(&**place), place.len());
         if layout.size() == 0 {
             return;
         }
@@ -96,8 +96,32 @@ impl Mover {
         // SAFETY: as in `relocate_box`.
         unsafe {
             if let Some(moved) = self.relocate(block, layout) {
-                let bytes = std::ptr::slice_from_raw_parts_mut(moved.as_ptr(), layout.size());
-                std::ptr::write(place, Box::from_raw(bytes));
+                let content = std::ptr::slice_from_raw_parts_mut(moved.cast::<T>().as_ptr(), len);
+                std::ptr::write(place, Box::from_raw(content));
+            }
+        }
+    }
+
+    /// Moves a text that only the caller can reach.
+    pub fn relocate_text(&mut self, place: &mut Box<str>) {
+        let mut bytes = std::mem::take(place).into_boxed_bytes();
+        self.relocate_slice(&mut bytes);
+        // SAFETY: the bytes of a text.
+        *place = unsafe { std::str::from_boxed_utf8_unchecked(bytes) };
+    }
+
+    /// Moves the block of a vector that only the caller can reach.
+    pub fn relocate_vec<T>(&mut self, place: &mut Vec<T>) {
+        let Ok(layout) = Layout::array::<T>(place.capacity()) else { return };
+        if layout.size() == 0 {
+            return;
+        }
+        let (len, capacity) = (place.len(), place.capacity());
+        let Some(block) = NonNull::new(place.as_mut_ptr().cast::<u8>()) else { return };
+        // SAFETY: as in `relocate_box`; a vector's block has the layout of its capacity.
+        unsafe {
+            if let Some(moved) = self.relocate(block, layout) {
+                std::ptr::write(place, Vec::from_raw_parts(moved.cast::<T>().as_ptr(), len, capacity));
             }
         }
     }
@@ -116,6 +140,39 @@ impl Mover {
                 std::ptr::write(place, Box::from_raw(moved.cast::<T>().as_ptr()));
             }
         }
+    }
+}
+
+/// A walk through the parts of a collection, each of which has positions of its own, as one walk
+/// that can continue at any of them.
+///
+/// ```text
+/// position: | 32 bits of the part's number | 32 bits of the position in it |
+/// ```
+pub struct Parts<'m> {
+    mover: &'m mut Mover,
+    from: u64,
+    number: u64,
+}
+
+impl<'m> Parts<'m> {
+    /// A walk from a position on, 0 at first.
+    pub fn new(from: u64, mover: &'m mut Mover) -> Parts<'m> {
+        Parts { mover, from, number: 0 }
+    }
+
+    /// The next part, unless it is behind the walk: `relocate` takes the position in it, and
+    /// returns where it has ended before its end. The walk ends with the position returned here.
+    pub fn part(&mut self, relocate: impl FnOnce(u64, &mut Mover) -> Option<u64>) -> Option<u64> {
+        let number = self.number;
+        self.number += 1;
+        let (first, at) = (self.from >> 32, self.from & u64::from(u32::MAX));
+        if number < first {
+            return None;
+        }
+        let next = relocate(if number == first { at } else { 0 }, self.mover)?;
+        // A position that does not fit leaves the rest of the part for the next pass.
+        Some(if next >> 32 == 0 { number << 32 | next } else { (number + 1) << 32 })
     }
 }
 
@@ -368,10 +425,39 @@ mod tests {
         let (mut text, mut bytes) = (Box::new(String::from("content")), Box::<[u8]>::from(&b"bytes"[..]));
         let at = std::ptr::from_ref(&*text);
         mover.relocate_box(&mut text);
-        mover.relocate_bytes(&mut bytes);
+        mover.relocate_slice(&mut bytes);
         mover.relocate_box(&mut Box::new(()));
         assert!(!std::ptr::eq(at, &*text) && mover.hits == 2);
         assert_eq!((&text[..], &bytes[..]), ("content", &b"bytes"[..]));
+        let mut letters = Vec::with_capacity(9);
+        letters.extend([Box::<str>::from("a"), "bc".into()]);
+        mover.relocate_vec(&mut letters);
+        letters.iter_mut().for_each(|letter| mover.relocate_text(letter));
+        mover.relocate_vec(&mut Vec::<u8>::new());
+        mover.relocate_slice(&mut Box::<[u8]>::default());
+        assert_eq!((letters.concat(), letters.capacity(), mover.hits), ("abc".into(), 9, 5));
+    }
+
+    #[test]
+    fn a_walk_continues_in_the_part_where_it_ended() {
+        let mut mover = Mover::new(0, true);
+        let (mut from, mut seen) = (0, Vec::new());
+        for _ in 0..10 {
+            let mut parts = Parts::new(from, &mut mover);
+            // Three parts of three places, one place in each step.
+            let mut place = |part: u64| {
+                let seen = &mut seen;
+                parts.part(|at, _| {
+                    if at < 3 {
+                        seen.push((part, at));
+                    }
+                    (at < 3).then_some(at + 1)
+                })
+            };
+            let Some(next) = place(0).or_else(|| place(1)).or_else(|| place(2)) else { break };
+            from = next;
+        }
+        assert_eq!(seen, (0..3).flat_map(|part| (0..3).map(move |at| (part, at))).collect::<Vec<_>>());
     }
 
     #[test]

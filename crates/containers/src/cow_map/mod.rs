@@ -29,6 +29,7 @@ use std::ops::Bound;
 
 use arrayvec::ArrayVec;
 use braid_base::alloc::size_class;
+use braid_base::relocation::Mover;
 
 use crate::cow::CowBox;
 
@@ -240,6 +241,28 @@ impl<K: Ord + Copy, V: Clone, const LEAF: usize> CowMap<K, V, LEAF> {
         }
     }
 
+    /// Moves leaves from number `from` on to better places, and what the values point to by
+    /// `of_value`, until the mover's time is over; returns the number to continue with. Nodes that
+    /// are shared stay, with everything below them, and have no number.
+    pub fn relocate(
+        &mut self,
+        from: u64,
+        mover: &mut Mover,
+        of_value: &mut dyn FnMut(&mut V, &mut Mover),
+    ) -> Option<u64> {
+        match &mut self.0 {
+            Form::Few(entries) => {
+                entries.iter_mut().for_each(|(_, value)| of_value(value, mover));
+                mover.relocate_vec(entries);
+                None
+            }
+            Form::Tree { root, .. } => {
+                let mut number = 0;
+                root.relocate(from, &mut number, mover, of_value).then_some(number)
+            }
+        }
+    }
+
     fn lower_root(&mut self) {
         let Form::Tree { root, .. } = &mut self.0 else { return };
         while let Node::Branch(branch) = root
@@ -307,6 +330,40 @@ impl<K: Ord + Copy, V: Clone, const LEAF: usize> Node<K, V, LEAF> {
         match self {
             Node::Leaf(leaf) => leaf.first().map(|(key, _)| *key),
             Node::Branch(branch) => branch.keys.first().copied(),
+        }
+    }
+
+    /// See [`CowMap::relocate`]; true if the time is over before leaf `number`.
+    fn relocate(
+        &mut self,
+        from: u64,
+        number: &mut u64,
+        mover: &mut Mover,
+        of_value: &mut dyn FnMut(&mut V, &mut Mover),
+    ) -> bool {
+        match self {
+            Node::Leaf(leaf) => {
+                let Some(entries) = leaf.own_mut() else { return false };
+                if *number >= from {
+                    if mover.is_over() {
+                        return true;
+                    }
+                    entries.iter_mut().for_each(|(_, value)| of_value(value, mover));
+                    leaf.relocate(mover);
+                }
+                *number += 1;
+                false
+            }
+            Node::Branch(branch) => {
+                let Some(own) = branch.own_mut() else { return false };
+                if own.children.iter_mut().any(|child| child.relocate(from, number, mover, of_value)) {
+                    return true;
+                }
+                if *number > from {
+                    branch.relocate(mover);
+                }
+                false
+            }
         }
     }
 

@@ -12,6 +12,7 @@ mod tests;
 
 use std::io;
 
+use braid_base::relocation::Mover;
 use braid_keyspace::Type;
 use braid_keyspace::object::{
     AccessFns, Collection, Descriptor, DigestSink, Object, ObjectType, RequestSink,
@@ -75,5 +76,9 @@ impl Collection for Bloom {
     fn digest(&self, out: &mut dyn DigestSink) {
         out.mix(&chunks::header(self));
         self.layers().iter().flat_map(|layer| layer.segments()).for_each(|block| out.mix(block));
+    }
+
+    fn relocate_blocks(&mut self, from: u64, mover: &mut Mover) -> Option<u64> {
+        Bloom::relocate_blocks(self, from, mover)
     }
 }

@@ -10,6 +10,7 @@
 //! Bits are in blocks of [`SEGMENT`] bytes that are shared with a snapshot until they change
 //! (`braid_containers::cow`), so setting a bit copies at most one block.
 
+use braid_base::relocation::Mover;
 use braid_containers::thin_block::ThinBlock;
 
 use super::hash::ItemHash;
@@ -271,6 +272,18 @@ impl Bloom {
     /// True if a snapshot should share the filter rather than write it immediately.
     pub fn is_large(&self) -> bool {
         self.bit_bytes() >= LARGE
+    }
+
+    /// See `Collection::relocate_blocks`.
+    pub fn relocate_blocks(&mut self, from: u64, mover: &mut Mover) -> Option<u64> {
+        let blocks = self.layers.iter_mut().flat_map(|layer| &mut layer.segments);
+        for (number, block) in (0..).zip(blocks).skip(usize::try_from(from).unwrap_or(usize::MAX)) {
+            if mover.is_over() {
+                return Some(number);
+            }
+            block.relocate(mover);
+        }
+        None
     }
 
     /// A second owner of the same filter, sharing the bits until either side changes them.

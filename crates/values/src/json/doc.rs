@@ -18,6 +18,7 @@
 use std::cell::Cell;
 use std::ops::Range;
 
+use braid_base::relocation::Mover;
 use braid_containers::cow::{CowBox, note_copy};
 
 /// The bytes of a piece, and a filter of the names in it.
@@ -64,6 +65,10 @@ impl Names {
 
     pub fn memory_bytes(&self) -> usize {
         self.0.len() * 8
+    }
+
+    pub fn relocate(&mut self, mover: &mut Mover) {
+        mover.relocate_slice(&mut self.0);
     }
 }
 

@@ -32,6 +32,7 @@ mod tests;
 
 use std::io;
 
+use braid_base::relocation::Mover;
 use braid_keyspace::Type;
 use braid_keyspace::object::{
     AccessFns, Collection, Descriptor, DigestSink, Object, ObjectType, RequestSink,
@@ -97,6 +98,10 @@ impl Collection for Json {
 
     fn digest(&self, out: &mut dyn DigestSink) {
         digest(self.doc(), Slot::whole(0), &mut Vec::new(), out);
+    }
+
+    fn relocate_blocks(&mut self, from: u64, mover: &mut Mover) -> Option<u64> {
+        Json::relocate_blocks(self, from, mover)
     }
 }
 

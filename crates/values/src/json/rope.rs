@@ -9,6 +9,7 @@
 use std::ops::Range;
 
 use braid_base::alloc::size_class;
+use braid_base::relocation::Mover;
 use braid_containers::cow::CowBox;
 
 use super::doc::{Chunk, Doc, Names, Piece};
@@ -88,6 +89,22 @@ impl Rope {
         let table = size_class(self.pieces.capacity() * size_of::<Piece>());
         let heads = self.pieces.len() * size_class(CowBox::<Chunk>::bytes());
         chunks + table + heads + size_class(CowBox::<Vec<Piece>>::bytes()) + size_class(size_of::<Rope>())
+    }
+
+    /// See `Collection::relocate_blocks`; positions are numbers of pieces.
+    pub fn relocate(&mut self, from: u64, mover: &mut Mover) -> Option<u64> {
+        let pieces = self.pieces.own_mut()?;
+        for (number, piece) in (0..).zip(pieces).skip(usize::try_from(from).unwrap_or(usize::MAX)) {
+            if mover.is_over() {
+                return Some(number);
+            }
+            if let Some(chunk) = piece.chunk.own_mut() {
+                mover.relocate_vec(&mut chunk.bytes);
+                chunk.names.relocate(mover);
+                piece.chunk.relocate(mover);
+            }
+        }
+        None
     }
 
     /// Overwrites bytes, all of one piece, with as many others.

@@ -8,6 +8,7 @@
 
 use std::ops::Range;
 
+use braid_base::relocation::Mover;
 use braid_containers::tagged::{Form, PackedOr};
 use braid_containers::thin_block::{ThinBlock, round_capacity};
 
@@ -79,6 +80,20 @@ impl Json {
         match self.0.get() {
             Form::Packed(block) => Doc::flat(content(block)),
             Form::Table(rope) => rope.doc(),
+        }
+    }
+
+    /// See `Collection::relocate_blocks`.
+    pub fn relocate_blocks(&mut self, from: u64, mover: &mut Mover) -> Option<u64> {
+        if from == 0 {
+            self.0.relocate_box(mover);
+        }
+        match self.0.get_mut() {
+            Form::Packed(block) => {
+                block.relocate(mover);
+                None
+            }
+            Form::Table(rope) => rope.relocate(from, mover),
         }
     }
 

@@ -67,9 +67,8 @@ impl Collection for SortedSet {
         Object::new(self.clone())
     }
 
-    fn relocate_blocks(&mut self, _: u64, mover: &mut Mover) -> Option<u64> {
-        self.relocate_packed(mover);
-        None
+    fn relocate_blocks(&mut self, from: u64, mover: &mut Mover) -> Option<u64> {
+        SortedSet::relocate_blocks(self, from, mover)
     }
 
     fn cow(&mut self) -> Object {

@@ -7,6 +7,7 @@ mod value;
 
 use std::io;
 
+use braid_base::relocation::Mover;
 use braid_keyspace::Type;
 use braid_keyspace::object::{
     AccessFns, Collection, Descriptor, DigestSink, Object, ObjectType, RequestSink,
@@ -75,6 +76,10 @@ impl Collection for Stream {
                 out.mix(value.text(&mut value_text));
             }
         }
+    }
+
+    fn relocate_blocks(&mut self, from: u64, mover: &mut Mover) -> Option<u64> {
+        Stream::relocate_blocks(self, from, mover)
     }
 }
 

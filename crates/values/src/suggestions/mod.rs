@@ -10,6 +10,7 @@ mod tests;
 
 use std::io;
 
+use braid_base::relocation::Mover;
 use braid_keyspace::Type;
 use braid_keyspace::object::{
     AccessFns, Collection, Descriptor, DigestSink, Object, ObjectType, RequestSink,
@@ -76,5 +77,9 @@ impl Collection for Suggestions {
             let payload = entry.payload.as_deref().unwrap_or_default();
             out.part(&[entry.text.as_bytes(), &entry.score.to_le_bytes(), payload], false);
         }
+    }
+
+    fn relocate_blocks(&mut self, from: u64, mover: &mut Mover) -> Option<u64> {
+        Suggestions::relocate_blocks(self, from, mover)
     }
 }

@@ -11,9 +11,10 @@
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
-use std::sync::Arc;
 
 use braid_base::alloc::size_class;
+use braid_base::relocation::Mover;
+use braid_containers::cow::CowBox;
 
 /// Texts in a chunk at most.
 const CHUNK_MAX: usize = 64;
@@ -77,7 +78,7 @@ struct Spot {
 #[derive(Clone, Default)]
 pub struct Suggestions {
     /// None is empty.
-    chunks: Vec<Arc<Vec<Entry>>>,
+    chunks: Vec<CowBox<Vec<Entry>>>,
     len: usize,
     /// Of all entries.
     entry_bytes: usize,
@@ -99,8 +100,26 @@ impl Suggestions {
 
     /// Bytes of all allocations.
     pub fn memory_bytes(&self) -> usize {
-        let heads = self.chunks.len() * size_class(size_of::<Vec<Entry>>() + 2 * size_of::<usize>());
+        let heads = self.chunks.len() * size_class(CowBox::<Vec<Entry>>::bytes());
         size_class(self.chunks.capacity() * size_of::<usize>()) + heads + self.entry_bytes
+    }
+
+    /// See `Collection::relocate_blocks`.
+    pub fn relocate_blocks(&mut self, from: u64, mover: &mut Mover) -> Option<u64> {
+        for (number, chunk) in (0..).zip(&mut self.chunks).skip(usize::try_from(from).unwrap_or(usize::MAX)) {
+            if mover.is_over() {
+                return Some(number);
+            }
+            let Some(entries) = chunk.own_mut() else { continue };
+            for entry in &mut *entries {
+                mover.relocate_text(&mut entry.text);
+                entry.folded.iter_mut().for_each(|folded| mover.relocate_text(folded));
+                entry.payload.iter_mut().for_each(|payload| mover.relocate_slice(payload));
+            }
+            mover.relocate_vec(entries);
+            chunk.relocate(mover);
+        }
+        None
     }
 
     pub(super) fn chunk_count(&self) -> usize {
@@ -132,7 +151,7 @@ impl Suggestions {
         let folded = fold(text);
         match self.find((&folded, text)) {
             Ok(Spot { chunk, at }) => {
-                let entry = &mut Arc::make_mut(&mut self.chunks[chunk])[at];
+                let entry = &mut self.chunks[chunk][at];
                 self.entry_bytes -= entry.heap_bytes();
                 let new = if increment { entry.score + score } else { score };
                 // Opposite infinities have no sum.
@@ -155,24 +174,24 @@ impl Suggestions {
         self.len += 1;
         self.entry_bytes += entry.heap_bytes();
         if self.chunks.is_empty() {
-            self.chunks.push(Arc::new(vec![entry]));
+            self.chunks.push(CowBox::new(vec![entry]));
             return;
         }
-        let entries = Arc::make_mut(&mut self.chunks[chunk]);
+        let entries = &mut *self.chunks[chunk];
         entries.insert(at, entry);
         if entries.len() > CHUNK_MAX {
             // Texts that come in order leave full chunks behind.
             let is_last = chunk + 1 == self.chunks.len() && at + 1 == self.chunks[chunk].len();
             let from = if is_last { CHUNK_MAX } else { CHUNK_MAX / 2 };
-            let rest = Arc::make_mut(&mut self.chunks[chunk]).split_off(from);
-            self.chunks.insert(chunk + 1, Arc::new(rest));
+            let rest = self.chunks[chunk].split_off(from);
+            self.chunks.insert(chunk + 1, CowBox::new(rest));
         }
     }
 
     /// Removes a text; false if it is not there.
     pub fn remove(&mut self, text: &str) -> bool {
         let Ok(Spot { chunk, at }) = self.find((&fold(text), text)) else { return false };
-        let removed = Arc::make_mut(&mut self.chunks[chunk]).remove(at);
+        let removed = self.chunks[chunk].remove(at);
         self.len -= 1;
         self.entry_bytes -= removed.heap_bytes();
         if self.chunks[chunk].is_empty() {

@@ -10,6 +10,7 @@ mod tests;
 
 use std::io;
 
+use braid_base::relocation::Mover;
 use braid_keyspace::Type;
 use braid_keyspace::object::{
     AccessFns, Collection, Descriptor, DigestSink, Object, ObjectType, RequestSink,
@@ -72,5 +73,9 @@ impl Collection for TDigest {
 
     fn digest(&self, out: &mut dyn DigestSink) {
         out.mix(&rdb::own_bytes(self));
+    }
+
+    fn relocate_blocks(&mut self, from: u64, mover: &mut Mover) -> Option<u64> {
+        TDigest::relocate_blocks(self, from, mover)
     }
 }

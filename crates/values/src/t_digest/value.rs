@@ -15,6 +15,8 @@
 use std::f64::consts::PI;
 use std::sync::OnceLock;
 
+use braid_base::relocation::Mover;
+
 pub const COMPRESSION_DEFAULT: u32 = 100;
 /// The largest compression: merging the numbers is one step.
 pub const COMPRESSION_MAX: u32 = 100_000;
@@ -110,6 +112,18 @@ impl TDigest {
         }
         waiting.into_iter().for_each(|centroid| digest.push(centroid));
         Some(digest)
+    }
+
+    /// See `Collection::relocate_blocks`.
+    pub fn relocate_blocks(&mut self, _from: u64, mover: &mut Mover) -> Option<u64> {
+        mover.relocate_vec(&mut self.merged);
+        mover.relocate_vec(&mut self.waiting);
+        mover.relocate_vec(&mut self.waiting_weights);
+        if let Some(view) = self.view.get_mut() {
+            view.relocate_blocks(0, mover);
+            mover.relocate_box(view);
+        }
+        None
     }
 
     pub fn head(&self) -> Head {

@@ -2,6 +2,8 @@
 //! Chunks: runs of samples, compressed or not. A chunk has a size in bytes that limits it, as in
 //! Redis Stack, but takes only the memory of what is in it.
 
+use braid_base::relocation::Mover;
+
 use super::Sample;
 use super::packed::{Packed, PackedIter};
 
@@ -34,6 +36,14 @@ impl Chunk {
         match packed {
             true => Chunk::Packed(Packed::new(size)),
             false => Chunk::Plain(Plain { samples: Vec::new(), size }),
+        }
+    }
+
+    /// Moves the samples to a better place.
+    pub fn relocate(&mut self, mover: &mut Mover) {
+        match self {
+            Chunk::Packed(packed) => packed.relocate(mover),
+            Chunk::Plain(plain) => mover.relocate_vec(&mut plain.samples),
         }
     }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Labels of a series: pairs of texts in their order, in one allocation.
 
+use braid_base::relocation::Mover;
+
 /// Labels, each as the length of its name, the name, the length of its value, the value. Lengths
 /// take four bytes.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -15,6 +17,10 @@ impl Labels {
             packed.extend_from_slice(text);
         }
         Some(Labels(packed.into()))
+    }
+
+    pub fn relocate(&mut self, mover: &mut Mover) {
+        mover.relocate_slice(&mut self.0);
     }
 
     pub fn is_empty(&self) -> bool {

@@ -31,6 +31,7 @@ mod tests;
 
 use std::io;
 
+use braid_base::relocation::Mover;
 use braid_keyspace::Type;
 use braid_keyspace::object::{
     AccessFns, Collection, Descriptor, DigestSink, Object, ObjectType, RequestSink,
@@ -120,5 +121,9 @@ impl Collection for Series {
             out.mix(&sample.time.to_le_bytes());
             out.mix(&sample.value.to_bits().to_le_bytes());
         }
+    }
+
+    fn relocate_blocks(&mut self, from: u64, mover: &mut Mover) -> Option<u64> {
+        Series::relocate_blocks(self, from, mover)
     }
 }

@@ -17,6 +17,8 @@
 //! Codes are shown in the order in which their bits are written. The last window is used again if
 //! the bits fit and it is less than 11 bits wider than they need.
 
+use braid_base::relocation::Mover;
+
 use super::Sample;
 use super::bits::{self, Reader};
 
@@ -104,6 +106,11 @@ fn time_code(change: i64) -> ((u64, u32), (u64, u32)) {
 }
 
 impl Packed {
+    /// Moves the bits to a better place.
+    pub fn relocate(&mut self, mover: &mut Mover) {
+        mover.relocate_vec(&mut self.words);
+    }
+
     pub fn new(size: u32) -> Packed {
         Packed { head: Head::EMPTY, size, words: Vec::new() }
     }

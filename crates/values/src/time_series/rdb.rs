@@ -23,8 +23,8 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::sync::Arc;
 
+use braid_containers::cow::CowBox;
 use braid_keyspace::object::Object;
 use braid_rdb::{Error, Limits, RdbType, SavedObject, Target, ValueDecoder, ValueEncoder, ValueForm};
 
@@ -230,7 +230,7 @@ fn chunks(
     decoder: &mut ValueDecoder<'_>,
     settings: &Settings,
     total: u64,
-) -> Result<VecDeque<Arc<Chunk>>, Error> {
+) -> Result<VecDeque<CowBox<Chunk>>, Error> {
     let mut chunks = VecDeque::new();
     let (mut before, mut samples) = (None, 0u64);
     for _ in 0..read_number(decoder)? {
@@ -244,12 +244,12 @@ fn chunks(
         samples = samples.saturating_add(u64::from(chunk.count()));
         if let Some(last) = chunk.last() {
             before = Some(last.time);
-            chunks.push_back(Arc::new(chunk));
+            chunks.push_back(CowBox::new(chunk));
         }
     }
     decoder.ensure(samples == total, "a time series with another number of samples")?;
     if chunks.is_empty() {
-        chunks.push_back(Arc::new(Chunk::new(settings.is_packed, settings.chunk_size)));
+        chunks.push_back(CowBox::new(Chunk::new(settings.is_packed, settings.chunk_size)));
     }
     Ok(chunks)
 }

@@ -5,7 +5,9 @@
 //! which has one empty chunk; the times of a chunk are later than those of the chunk before.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
+
+use braid_base::relocation::Mover;
+use braid_containers::cow::CowBox;
 
 use super::Sample;
 use super::chunk::{Chunk, ChunkIter, Upsert};
@@ -120,7 +122,7 @@ pub enum Added {
 #[derive(Clone, Debug)]
 pub struct Series {
     pub settings: Settings,
-    pub(super) chunks: VecDeque<Arc<Chunk>>,
+    pub(super) chunks: VecDeque<CowBox<Chunk>>,
     pub(super) total: u64,
     labels: Labels,
     pub(super) links: Option<Box<Links>>,
@@ -129,14 +131,14 @@ pub struct Series {
 impl Series {
     pub fn new(settings: Settings, labels: Labels) -> Series {
         let chunk = Chunk::new(settings.is_packed, settings.chunk_size);
-        Series::from_parts(settings, labels, [Arc::new(chunk)].into(), 0)
+        Series::from_parts(settings, labels, [CowBox::new(chunk)].into(), 0)
     }
 
     /// A series of a dump, whose chunks hold the invariants.
     pub(super) fn from_parts(
         settings: Settings,
         labels: Labels,
-        chunks: VecDeque<Arc<Chunk>>,
+        chunks: VecDeque<CowBox<Chunk>>,
         total: u64,
     ) -> Series {
         Series { settings, chunks, total, labels, links: None }
@@ -225,15 +227,15 @@ impl Series {
     fn append(&mut self, sample: Sample) {
         self.total += 1;
         let Some(chunk) = self.chunks.back_mut() else { return };
-        if Arc::make_mut(chunk).push(sample) {
+        if chunk.push(sample) {
             return;
         }
-        Arc::make_mut(chunk).shrink();
+        chunk.shrink();
         self.trim();
         let mut chunk = Chunk::new(self.settings.is_packed, self.settings.chunk_size);
         let fits = chunk.push(sample);
         debug_assert!(fits, "a new chunk has room for a sample");
-        self.chunks.push_back(Arc::new(chunk));
+        self.chunks.push_back(CowBox::new(chunk));
     }
 
     /// Removes the chunks all of whose samples are too old.
@@ -250,7 +252,7 @@ impl Series {
 
     /// The place of the chunk for a time: the last one that begins before, or the first.
     fn place(&self, time: u64) -> usize {
-        let begins = |chunk: &Arc<Chunk>| chunk.first().is_some_and(|first| first.time <= time);
+        let begins = |chunk: &CowBox<Chunk>| chunk.first().is_some_and(|first| first.time <= time);
         self.chunks.partition_point(begins).saturating_sub(1)
     }
 
@@ -261,11 +263,11 @@ impl Series {
         if size * 5 > u64::from(self.settings.chunk_size) * 6 && self.chunks[at].count() > 1 {
             let (one, other) = self.chunks[at].split();
             let is_later = other.first().is_some_and(|first| first.time <= sample.time);
-            self.chunks[at] = Arc::new(one);
-            self.chunks.insert(at + 1, Arc::new(other));
+            self.chunks[at] = CowBox::new(one);
+            self.chunks.insert(at + 1, CowBox::new(other));
             at += usize::from(is_later);
         }
-        let chunk = Arc::make_mut(&mut self.chunks[at]);
+        let chunk = &mut *self.chunks[at];
         match chunk.upsert(sample, |old| policy.merge(old, sample.value)) {
             Some(Upsert::Inserted) => self.total += 1,
             Some(Upsert::Replaced) => {}
@@ -289,7 +291,7 @@ impl Series {
                 removed += u64::from(chunk.count());
                 self.chunks.remove(at);
             } else {
-                removed += u64::from(Arc::make_mut(chunk).remove(from, to));
+                removed += u64::from(chunk.remove(from, to));
                 if chunk.count() == 0 {
                     self.chunks.remove(at);
                 } else {
@@ -299,7 +301,7 @@ impl Series {
         }
         if self.chunks.is_empty() {
             let chunk = Chunk::new(self.settings.is_packed, self.settings.chunk_size);
-            self.chunks.push_back(Arc::new(chunk));
+            self.chunks.push_back(CowBox::new(chunk));
         }
         self.total -= removed;
         removed
@@ -335,12 +337,28 @@ impl Series {
 
     /// Bytes of all allocations, without the series itself.
     pub fn memory_bytes(&self) -> usize {
-        // An `Arc` keeps two counts beside the chunk.
-        let head = braid_base::alloc::size_class(size_of::<Chunk>() + 2 * size_of::<usize>());
-        let places = braid_base::alloc::size_class(self.chunks.capacity() * size_of::<Arc<Chunk>>());
+        let head = braid_base::alloc::size_class(CowBox::<Chunk>::bytes());
+        let places = braid_base::alloc::size_class(self.chunks.capacity() * size_of::<CowBox<Chunk>>());
         let chunks: usize = self.chunks.iter().map(|chunk| head + chunk.memory_bytes()).sum();
         let links = self.links.as_ref().map_or(0, |links| links.memory_bytes());
         places + chunks + self.labels.memory_bytes() + links
+    }
+
+    /// See `Collection::relocate_blocks`.
+    pub fn relocate_blocks(&mut self, from: u64, mover: &mut Mover) -> Option<u64> {
+        if from == 0 {
+            self.labels.relocate(mover);
+        }
+        for (number, chunk) in (0..).zip(&mut self.chunks).skip(usize::try_from(from).unwrap_or(usize::MAX)) {
+            if mover.is_over() {
+                return Some(number);
+            }
+            if let Some(own) = chunk.own_mut() {
+                own.relocate(mover);
+                chunk.relocate(mover);
+            }
+        }
+        None
     }
 
     pub fn is_large(&self) -> bool {
@@ -365,7 +383,7 @@ impl Series {
 /// Samples in order.
 #[derive(Clone)]
 pub struct Samples<'a> {
-    chunks: std::collections::vec_deque::Iter<'a, Arc<Chunk>>,
+    chunks: std::collections::vec_deque::Iter<'a, CowBox<Chunk>>,
     current: Option<ChunkIter<'a>>,
     from: u64,
     to: u64,

@@ -48,7 +48,7 @@ impl Node {
     pub fn relocate(&mut self, mover: &mut Mover) {
         match &mut self.body {
             Body::Packed(list) => list.relocate(mover),
-            Body::Compressed(bytes, _) | Body::Plain(bytes) => mover.relocate_bytes(bytes),
+            Body::Compressed(bytes, _) | Body::Plain(bytes) => mover.relocate_slice(bytes),
             Body::Shared(_) => {}
         }
     }

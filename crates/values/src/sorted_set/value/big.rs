@@ -24,6 +24,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arrayvec::ArrayVec;
 use braid_base::alloc::size_class;
+use braid_base::relocation::Mover;
 
 use super::LARGE;
 use super::bounds::Edge;
@@ -38,6 +39,17 @@ use braid_containers::cow_map::CowMap;
 struct Expiry {
     by_member: CowMap<Handle, i64, EXPIRY_LEAF>,
     by_time: CowMap<(i64, Handle), (), EXPIRY_LEAF>,
+}
+
+impl Expiry {
+    /// A member has another handle.
+    fn replace(&mut self, old: Handle, new: Handle) {
+        if let Some(at) = self.by_member.remove(&old) {
+            self.by_time.remove(&(at, old));
+            self.by_member.insert(new, at);
+            self.by_time.insert((at, new), ());
+        }
+    }
 }
 
 /// Entries per leaf of both maps: as many as fit in 1024 bytes.
@@ -140,6 +152,33 @@ impl BigSet {
         copy.expiry = self.expiry.clone();
         copy.sharing = Sharing::Copy(buried);
         Some(copy)
+    }
+
+    /// See `Collection::relocate_blocks`. Nothing moves while there are copies, which refer to the
+    /// same blocks.
+    pub fn relocate_blocks(&mut self, from: u64, mover: &mut Mover) -> Option<u64> {
+        if let Sharing::Owner(buried) = &self.sharing {
+            if buried.lock().is_some() {
+                return None;
+            }
+            self.sharing = Sharing::None;
+        }
+        let (table, expiry, mut left) = (&mut self.table, &mut self.expiry, Vec::new());
+        let next = self.tree.relocate(from, mover, &mut |old, mover| {
+            let new = old.at_better_place(mover)?;
+            table.replace(old, new);
+            if let Some(expiry) = expiry {
+                expiry.replace(old, new);
+            }
+            left.push(old);
+            Some(new)
+        });
+        for handle in left {
+            // SAFETY: expiry maps, tree and table have another handle of this member, `&mut self`
+            // rules out borrows from it, and no copy exists.
+            unsafe { handle.free() };
+        }
+        next
     }
 
     /// See [`SortedSet::finds_by_name`](super::SortedSet::finds_by_name).

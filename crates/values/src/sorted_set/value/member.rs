@@ -17,6 +17,7 @@
 //! (`big.rs`) reads bytes only.
 
 use braid_base::prefetch::prefetch;
+use braid_base::relocation::Mover;
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr::NonNull;
 
@@ -71,6 +72,21 @@ impl Handle {
         // SAFETY: allocated in `create` with the same layout; the caller promises that this is the
         // last use.
         unsafe { dealloc(self.block().as_ptr(), layout) }
+    }
+
+    /// The same member in a new block at a better place, if there is one. This one stays live.
+    pub fn at_better_place(self, mover: &mut Mover) -> Option<Handle> {
+        let layout = layout(self.length_tag(), self.len());
+        // SAFETY: a live handle's block is allocated with this layout; the new one has room for all
+        // of its bytes.
+        let block = unsafe {
+            let block = mover.place_for(self.block(), layout)?;
+            block.copy_from_nonoverlapping(self.block(), layout.size());
+            block
+        };
+        assert!(block.addr().get() >> ADDRESS_BITS == 0, "user addresses fit in 48 bits");
+        let high = self.0.addr().get() & !ADDRESS_MASK;
+        Some(Handle(block.map_addr(|address| address | high)))
     }
 
     /// The score.

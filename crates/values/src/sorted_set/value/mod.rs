@@ -119,11 +119,19 @@ impl AddRule {
 }
 
 impl SortedSet {
-    /// Moves the packed form's block to a better place. Larger sets stay: their members are shared
-    /// by a tree and a table.
-    pub fn relocate_packed(&mut self, mover: &mut Mover) {
-        if let Form::Packed(packed) = &mut self.form {
-            packed.relocate(mover);
+    /// See `Collection::relocate_blocks`.
+    pub fn relocate_blocks(&mut self, from: u64, mover: &mut Mover) -> Option<u64> {
+        match &mut self.form {
+            Form::Packed(packed) => {
+                packed.relocate(mover);
+                None
+            }
+            Form::Big(big) => {
+                if from == 0 {
+                    mover.relocate_box(big);
+                }
+                big.relocate_blocks(from, mover)
+            }
         }
     }
 

@@ -134,6 +134,14 @@ impl MemberTable {
         true
     }
 
+    /// Takes another handle of the same member in the place of one that is in the table.
+    pub fn replace(&mut self, old: Handle, new: Handle) {
+        let hash = Hash::of(old.bytes());
+        let index = self.segment_at(hash.prefix(self.depth));
+        let place = self.segments[index].slots.find_mut(hash.within(), |other| *other == old);
+        *place.expect("tree and table hold the same") = new;
+    }
+
     /// Passes about `count` members to `seen` and returns the next cursor, 0 when the walk is
     /// complete. A walk starts with cursor 0; any other number is also safe.
     pub fn scan<'a>(&'a self, cursor: u64, count: usize, seen: &mut dyn FnMut(&'a Handle)) -> u64 {

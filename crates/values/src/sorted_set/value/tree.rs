@@ -25,6 +25,7 @@
 mod iter;
 mod node;
 
+use braid_base::relocation::Mover;
 use braid_containers::cow::CowBox;
 
 use super::bounds::Edge;
@@ -140,6 +141,18 @@ impl Tree {
     /// A second owner of the same entries, which are all shared.
     pub fn cow(&self) -> Tree {
         Tree { root: self.root.clone(), len: self.len }
+    }
+
+    /// Moves leaves from number `from` on to better places until the mover's time is over; returns
+    /// the number to continue with. `moved` returns the new handle of a member that has one.
+    pub fn relocate(
+        &mut self,
+        from: u64,
+        mover: &mut Mover,
+        moved: &mut dyn FnMut(Handle, &mut Mover) -> Option<Handle>,
+    ) -> Option<u64> {
+        let mut number = 0;
+        self.root.relocate(from, &mut number, mover, moved).then_some(number)
     }
 
     /// Allocated bytes of leaves and branches.

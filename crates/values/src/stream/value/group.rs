@@ -17,6 +17,7 @@ use std::collections::BTreeMap;
 use std::ops::{Bound, RangeInclusive};
 
 use braid_base::alloc::size_class;
+use braid_base::relocation::Parts;
 
 use super::id::StreamId;
 use super::log::Log;
@@ -169,6 +170,25 @@ impl Group {
     /// A group to which everything up to `last_id` has been delivered.
     pub fn new(last_id: StreamId, entries_read: Option<u64>) -> Group {
         Group { last_id, entries_read, ..Group::default() }
+    }
+
+    /// See `Collection::relocate_blocks`; `parts` are those of the stream.
+    pub(super) fn relocate(&mut self, parts: &mut Parts<'_>) -> Option<u64> {
+        let mut next = parts.part(|from, mover| self.pending.relocate(from, mover, &mut |_, _| ()));
+        for consumer in self.consumers.iter_mut().flatten() {
+            next = next.or_else(|| {
+                parts.part(|from, mover| {
+                    let own = consumer.own_mut()?;
+                    let next = own.pending.relocate(from, mover, &mut |(), _| ());
+                    if next.is_none() {
+                        mover.relocate_slice(&mut own.name);
+                        consumer.relocate(mover);
+                    }
+                    next
+                })
+            });
+        }
+        next
     }
 
     // Consumers.

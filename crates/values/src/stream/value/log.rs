@@ -10,11 +10,12 @@
 //! live entry: servers since 2026 refuse to load one without.
 
 use std::ops::Bound;
-use std::sync::Arc;
 
 use super::block::{self, Fields, Found, Header};
 use super::id::StreamId;
-use braid_containers::cow::note_copy;
+use braid_base::alloc::size_class;
+use braid_base::relocation::Mover;
+use braid_containers::cow::{CowBox, note_copy};
 use braid_containers::cow_map::{self, CowMap};
 pub use braid_containers::limits::BlockLimits;
 use braid_containers::listpack::{Listpack, MAX_BYTES};
@@ -47,7 +48,7 @@ pub enum Trim {
 /// A stream's entries; see the module.
 #[derive(Clone, Default)]
 pub struct Log {
-    sealed: CowMap<StreamId, Arc<Listpack>, LEAF>,
+    sealed: CowMap<StreamId, CowBox<Listpack>, LEAF>,
     tail: Option<(StreamId, Listpack)>,
     len: u64,
     last_id: StreamId,
@@ -190,7 +191,7 @@ impl Log {
         let is_tail = self.tail.as_ref().is_some_and(|(tail, _)| *tail == first);
         let one = match is_tail {
             true => self.tail.take().map(|(_, list)| list),
-            false => self.sealed.remove(&first).map(Arc::unwrap_or_clone),
+            false => self.sealed.remove(&first).map(CowBox::into_value),
         };
         let Some(list) = one else { return };
         let mut blocks: Vec<(StreamId, Listpack)> = Vec::new();
@@ -224,14 +225,14 @@ impl Log {
         }
         for (first, mut list) in blocks {
             list.shrink();
-            self.sealed.insert(first, Arc::new(list));
+            self.sealed.insert(first, CowBox::new(list));
         }
     }
 
     fn seal(&mut self) {
         if let Some((first, mut list)) = self.tail.take() {
             list.shrink();
-            self.sealed.insert(first, Arc::new(list));
+            self.sealed.insert(first, CowBox::new(list));
         }
     }
 
@@ -360,17 +361,17 @@ impl Log {
         match &mut self.tail {
             Some((tail, list)) if *tail == first => Some(list),
             _ => self.sealed.get_mut(&first).map(|list| {
-                if Arc::strong_count(list) > 1 {
+                if list.owners() > 1 {
                     note_copy(list.memory_bytes());
                 }
-                Arc::make_mut(list)
+                &mut **list
             }),
         }
     }
 
     fn remove_block(&mut self, first: StreamId) {
         if self.tail.as_ref().is_some_and(|(tail, _)| *tail == first) {
-            self.tail = self.sealed.pop_last().map(|(first, list)| (first, Arc::unwrap_or_clone(list)));
+            self.tail = self.sealed.pop_last().map(|(first, list)| (first, list.into_value()));
         } else {
             self.sealed.remove(&first);
         }
@@ -473,8 +474,21 @@ impl Log {
     /// Bytes allocated, without this struct itself.
     pub fn memory_bytes(&self) -> usize {
         let lists: usize = self.blocks().map(|(_, list)| list.memory_bytes()).sum();
-        let shared = size_of::<Listpack>() + 2 * size_of::<usize>();
-        lists + self.sealed.memory_bytes() + self.sealed.len() * shared
+        let heads = self.sealed.len() * size_class(CowBox::<Listpack>::bytes());
+        lists + self.sealed.memory_bytes() + heads
+    }
+
+    /// See `Collection::relocate_blocks`.
+    pub(super) fn relocate(&mut self, from: u64, mover: &mut Mover) -> Option<u64> {
+        if let Some((_, list)) = self.tail.as_mut().filter(|_| from == 0) {
+            list.relocate(mover);
+        }
+        self.sealed.relocate(from, mover, &mut |list, mover| {
+            if let Some(list) = list.own_mut() {
+                list.relocate(mover);
+            }
+            list.relocate(mover);
+        })
     }
 }
 
@@ -494,7 +508,7 @@ fn is_full(list: &Listpack, texts: usize, pairs: &[(&[u8], &[u8])], limits: &Blo
 
 /// Blocks in order, which can be taken from either end.
 pub struct Blocks<'a> {
-    sealed: cow_map::Range<'a, StreamId, Arc<Listpack>, LEAF>,
+    sealed: cow_map::Range<'a, StreamId, CowBox<Listpack>, LEAF>,
     tail: Option<(StreamId, &'a Listpack)>,
 }
 

@@ -28,6 +28,7 @@ pub use id::{IdError, IdRequest, StreamId};
 pub use idempotency::Idempotency;
 pub use log::{AppendError, BlockLimits, Blocks, InvalidBlock, Log, LogEntry, LogRange, Trim};
 
+use braid_base::relocation::{Mover, Parts};
 use braid_containers::listpack::LARGE_PACKED;
 
 /// A stream with this many blocks is large ([`Stream::is_large`]), or with this many consumers and
@@ -70,6 +71,13 @@ impl Stream {
     /// [`cow`](braid_containers::cow)).
     pub fn cow(&self) -> Stream {
         self.clone()
+    }
+
+    /// See `Collection::relocate_blocks`.
+    pub fn relocate_blocks(&mut self, from: u64, mover: &mut Mover) -> Option<u64> {
+        let mut parts = Parts::new(from, mover);
+        let next = parts.part(|from, mover| self.log.relocate(from, mover));
+        next.or_else(|| self.groups.0.values_mut().find_map(|group| group.relocate(&mut parts)))
     }
 
     /// The entries.

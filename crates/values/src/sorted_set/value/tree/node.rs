@@ -5,6 +5,7 @@
 
 use arrayvec::ArrayVec;
 use braid_base::prefetch::prefetch;
+use braid_base::relocation::Mover;
 use braid_containers::cow::CowBox;
 
 use crate::sorted_set::value::bounds::Edge;
@@ -111,6 +112,52 @@ impl Node {
                 let count = branch.children[index].remove_run(rank, max, removed);
                 branch.after_removal(index, count, rank == 0);
                 count
+            }
+        }
+    }
+
+    /// See `Tree::relocate`; true if the time is over before leaf `number`. Shared nodes stay, with
+    /// everything below them, and have no number.
+    pub fn relocate(
+        &mut self,
+        from: u64,
+        number: &mut u64,
+        mover: &mut Mover,
+        moved: &mut dyn FnMut(Handle, &mut Mover) -> Option<Handle>,
+    ) -> bool {
+        match self {
+            Node::Leaf(leaf) => {
+                let Some(own) = leaf.own_mut() else { return false };
+                if *number >= from {
+                    if mover.is_over() {
+                        return true;
+                    }
+                    own.members.iter().for_each(Handle::prefetch);
+                    for member in &mut own.members {
+                        *member = moved(*member, mover).unwrap_or(*member);
+                    }
+                    leaf.relocate(mover);
+                }
+                *number += 1;
+                false
+            }
+            Node::Branch(branch) => {
+                let Some(own) = branch.own_mut() else { return false };
+                for (child, first) in own.children.iter_mut().zip(&mut own.members) {
+                    let is_over = child.relocate(from, number, mover, moved);
+                    if *number > from
+                        && let Some((_, member)) = child.first()
+                    {
+                        *first = member;
+                    }
+                    if is_over {
+                        return true;
+                    }
+                }
+                if *number > from {
+                    branch.relocate(mover);
+                }
+                false
             }
         }
     }
