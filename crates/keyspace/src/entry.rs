@@ -33,6 +33,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU16, AtomicU32, AtomicU64};
 
+use braid_base::alloc::size_class;
 use braid_base::blob::Blob;
 use braid_base::relocation::Mover;
 
@@ -76,6 +77,21 @@ const fn type_of(bits: u8) -> Type {
         return Type::STRING;
     }
     Type::from_entry(bits & TYPE | (bits & ENCODING) >> ENCODING_SHIFT << 3)
+}
+
+/// Shorter strings are always embedded.
+const APART_MIN: usize = 384;
+
+/// True if an embedded string of this length would take a sixteenth more memory than a blob: size
+/// classes of the allocator are up to a quarter apart, and the key may take both of them together
+/// to the next one.
+fn is_better_apart(kind: u8, key_len: usize, value_len: usize) -> bool {
+    if value_len < APART_MIN {
+        return false;
+    }
+    let embedded = size_class(offsets(kind | EMBEDDED, key_len, value_len).2.size());
+    let apart = size_class(offsets(kind | BLOB, key_len, 0).2.size()) + Blob::bytes_for(value_len);
+    embedded - embedded / 16 >= apart
 }
 
 #[repr(C)]
@@ -164,6 +180,12 @@ impl<'a> Entry<'a> {
         if key.len() > 255 {
             kind |= LONG_KEY;
         }
+        let value = match value {
+            Value::Bytes { bytes, .. } if is_better_apart(kind, key.len(), bytes.len()) => {
+                Value::Blob(Blob::from_slice(bytes))
+            }
+            value => value,
+        };
         let (bits, value_len) = match &value {
             Value::Bytes { bytes, raw } => {
                 assert!(bytes.len() <= EMBEDDED_MAX, "longer strings are blobs");
@@ -641,7 +663,6 @@ impl<'a> Entry<'a> {
 
     /// Bytes of the key and the value, over all allocations.
     pub fn memory_bytes(self) -> usize {
-        use braid_base::alloc::size_class;
         let own = size_class(self.allocation_bytes());
         match self.value() {
             ValueRef::Blob(blob) => own + size_class(blob.allocation_bytes()),
