@@ -30,6 +30,7 @@ use braid_persistence::{
 };
 use smallvec::SmallVec;
 
+use crate::load_defrag::LoadDefrag;
 use crate::saving::{self, Manner};
 
 pub use outcome::{AofLoadError, AofLoaded};
@@ -173,7 +174,9 @@ fn load_files(
     sizes: &[u64],
 ) -> Result<Option<ReplicationNote>, AofLoadError> {
     let delay = engine.config.key_load_delay_microseconds();
-    let mut slices = Slices::new(&engine.persistence.progress, at_start, delay);
+    let defrag = LoadDefrag::new(engine);
+    let upkeep = |txn: &mut Txn<'_>| defrag.turn(txn);
+    let mut slices = Slices::new(&engine.persistence.progress, at_start, delay).with_upkeep(&upkeep);
     let mut replay = Replay::new(engine, Source::File);
     let mut place = None;
     let files: Vec<(FileKind, &FileInfo)> = loaded.manifest.data().collect();

@@ -12,4 +12,5 @@ pub mod at_start;
 pub mod background_save;
 pub mod commands;
 pub mod history;
+pub mod load_defrag;
 pub mod saving;

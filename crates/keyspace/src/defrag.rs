@@ -2,11 +2,13 @@
 //! Defragmentation: moves live values out of sparsely filled memory, so that the allocator can
 //! return it to the system.
 //!
-//! A *pass* goes through all shards. The executing threads claim shards one by one, and work on
-//! them in short steps ([`defragment`]), each under the shard's exclusive lock: entries, long
-//! strings, the segments of tables, and the blocks of collections
+//! A *pass* goes through all shards, and then through the server's blocks outside of the keyspace.
+//! The executing threads claim shards one by one, and work on them in short steps
+//! ([`defragment`]), each under the shard's exclusive lock: entries, long strings, the segments of
+//! tables, and the blocks of collections
 //! ([`Collection::relocate_blocks`](crate::object::Collection::relocate_blocks)). Which block moves
-//! where is the allocator's knowledge (`braid_base::relocation`).
+//! where is the allocator's knowledge (`braid_base::relocation`). A load, which has the world
+//! stopped, takes part between two records ([`defragment_stopped`]).
 //!
 //! A moved entry is published and retired like one that a write replaces, so lock-free readers,
 //! which may still see the old one, lose nothing. Memory that is read only under locks is freed at
@@ -39,7 +41,7 @@ impl Keyspace {
         let moved = self.total(|counters| counters.defrag_hits.get());
         let examined = moved + self.total(|counters| counters.defrag_misses.get());
         let blocks = Blocks { moved, examined };
-        self.defrag.review(self.shard_count() as u32, blocks, limits, now_ms, occupancy);
+        self.defrag.review(units(self), blocks, limits, now_ms, occupancy);
     }
 }
 
@@ -56,18 +58,58 @@ pub struct Walk {
     unfinished: Vec<(Box<[u8]>, u64)>,
 }
 
-/// Moves values for about `nanos`. The thread is inside the gate and holds no lock. False if all
-/// shards of the pass are claimed and this thread's are completed.
-pub fn defragment(keyspace: &Keyspace, context: &mut Context, walk: &mut Walk, nanos: u64) -> bool {
+/// Moves blocks outside of the keyspace; true once all have been examined.
+pub type Others<'o> = &'o mut dyn FnMut(&mut Mover) -> bool;
+
+/// The parts of a pass: the shards, and all that is outside of the keyspace.
+fn units(keyspace: &Keyspace) -> u32 {
+    keyspace.shard_count() as u32 + 1
+}
+
+/// Moves values for about `nanos`. The thread is inside the gate and holds no lock. `others` moves
+/// what is outside of the keyspace. False if all parts of the pass are claimed and this thread's
+/// are completed.
+pub fn defragment(
+    keyspace: &Keyspace,
+    context: &mut Context,
+    walk: &mut Walk,
+    nanos: u64,
+    others: Others<'_>,
+) -> bool {
+    step(keyspace, context, walk, nanos, others, false)
+}
+
+/// As [`defragment`], by a thread that has stopped the world.
+pub fn defragment_stopped(txn: &mut Txn<'_>, walk: &mut Walk, nanos: u64, others: Others<'_>) -> bool {
+    let is_stopped = txn.stopped_world().is_some();
+    assert!(is_stopped, "no other thread may use a shard");
+    step(txn.keyspace(), txn.context, walk, nanos, others, is_stopped)
+}
+
+fn step(
+    keyspace: &Keyspace,
+    context: &mut Context,
+    walk: &mut Walk,
+    nanos: u64,
+    others: Others<'_>,
+    is_stopped: bool,
+) -> bool {
     let defrag = &keyspace.defrag;
     let mut mover = Mover::new(nanos, defrag.moves_all.load(Relaxed));
     let mut goes_on = true;
     while goes_on && !mover.is_over() {
-        let Some(index) = walk.shard.or_else(|| defrag.claim(keyspace.shard_count() as u32)) else {
+        let Some(index) = walk.shard.or_else(|| defrag.claim(units(keyspace))) else {
             goes_on = false;
             break;
         };
         walk.shard = Some(index);
+        if index as usize == keyspace.shard_count() {
+            if others(&mut mover) {
+                *walk = Walk::default();
+                defrag.completed.fetch_add(1, Relaxed);
+            }
+            continue;
+        }
         let shard = keyspace.shard(index);
         let Some((db, table)) = shard.used_tables().find(|&(db, table)| db >= walk.db && !table.is_empty())
         else {
@@ -78,9 +120,15 @@ pub fn defragment(keyspace: &Keyspace, context: &mut Context, walk: &mut Walk, n
         if db != walk.db {
             *walk = Walk { shard: Some(index), db, ..Walk::default() };
         }
-        let txn = Txn::lock_shard_exclusive(keyspace, context, index, db, NOTHING_EXPIRED);
-        let mut work = Work { keyspace, table, context: &mut *txn.context, mover: &mut mover };
-        // SAFETY: the shard is held exclusively.
+        let txn;
+        let context = if is_stopped {
+            &mut *context
+        } else {
+            txn = Txn::lock_shard_exclusive(keyspace, context, index, db, NOTHING_EXPIRED);
+            &mut *txn.context
+        };
+        let mut work = Work { keyspace, table, context, mover: &mut mover };
+        // SAFETY: the shard is held exclusively, or no other thread uses any.
         if unsafe { work.on_table(walk) } {
             *walk = Walk { shard: Some(index), db: db + 1, ..Walk::default() };
         }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
+use braid_base::relocation::flush_cache;
 use parking_lot::Mutex;
 
 use crate::entry::Entry;
@@ -91,8 +92,17 @@ fn objects(garbage: &Garbage) -> usize {
     }
 }
 
+/// The next garbage; waits for it. This thread allocates nothing, so the freed blocks in its cache,
+/// each of which may keep a slab alive, would stay there.
+fn next(receiver: &Receiver<Garbage>) -> Option<Garbage> {
+    receiver.try_recv().ok().or_else(|| {
+        flush_cache();
+        receiver.recv().ok()
+    })
+}
+
 fn run(receiver: &Receiver<Garbage>, queue: &std::sync::Weak<LazyFree>) {
-    while let Ok(garbage) = receiver.recv() {
+    while let Some(garbage) = next(receiver) {
         match garbage {
             Garbage::Entry(address) => {
                 // SAFETY: sent once, when it was unreachable.

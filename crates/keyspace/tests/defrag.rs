@@ -100,7 +100,7 @@ fn move_all(keyspace: &Keyspace, context: &mut Context) {
     let goal = context.counters.defrag_key_hits.get() + keyspace.len(0).0 as u64;
     while context.counters.defrag_key_hits.get() < goal {
         keyspace.gate.enter(context.slot);
-        assert!(defragment(keyspace, context, &mut walk, 200_000));
+        assert!(defragment(keyspace, context, &mut walk, 200_000, &mut |_| true));
         keyspace.gate.leave(context.slot);
         context.limbo.reclaim();
     }
@@ -190,7 +190,7 @@ fn values_with_two_owners_stay() {
     let mut walk = Walk::default();
     for _ in 0..3 {
         keyspace.gate.enter(0);
-        defragment(&keyspace, &mut context, &mut walk, 200_000);
+        defragment(&keyspace, &mut context, &mut walk, 200_000, &mut |_| true);
         keyspace.gate.leave(0);
     }
     lock(&keyspace, &mut context, b"long", |txn| match txn.peek(b"long").expect("a key").value() {
@@ -279,7 +279,7 @@ fn a_pass_starts_above_the_thresholds_and_ends() {
     // Under way: nothing is decided anew.
     keyspace.review_defrag(on, NOW + 10, || panic!("a pass is under way"));
     let mut walk = Walk::default();
-    while defragment(&keyspace, &mut context, &mut walk, 250_000) {}
+    while defragment(&keyspace, &mut context, &mut walk, 250_000, &mut |_| true) {}
     let total = context.counters.defrag_key_hits.get() + context.counters.defrag_key_misses.get();
     assert_eq!(total, u64::from(KEYS), "each key once");
     // A pass that was of no use is not repeated at once.
@@ -289,7 +289,7 @@ fn a_pass_starts_above_the_thresholds_and_ends() {
         keyspace.review_defrag(on, NOW + 60_000, used(10_000, 20_000));
         assert_eq!(keyspace.defrag.share(), 25);
     }
-    while defragment(&keyspace, &mut context, &mut walk, 250_000) {}
+    while defragment(&keyspace, &mut context, &mut walk, 250_000, &mut |_| true) {}
     keyspace.review_defrag(on, NOW + 90_000, used(10_000, 10_000));
     assert_eq!((keyspace.defrag.share(), keyspace.defrag.run_ms(NOW + 95_000).1), (0, 0));
     // A request needs no waste.
@@ -308,11 +308,11 @@ fn a_thread_that_ends_does_not_hold_up_the_pass() {
     keyspace.review_defrag(OFF, NOW, Occupancy::default);
     let mut left = Walk::default();
     keyspace.gate.enter(0);
-    assert!(defragment(&keyspace, &mut context, &mut left, 0) || keyspace.defrag.share() > 0);
-    defragment(&keyspace, &mut context, &mut left, 1_000);
+    assert!(defragment(&keyspace, &mut context, &mut left, 0, &mut |_| true) || keyspace.defrag.share() > 0);
+    defragment(&keyspace, &mut context, &mut left, 1_000, &mut |_| true);
     drop(left);
     let mut walk = Walk::default();
-    while defragment(&keyspace, &mut context, &mut walk, 250_000) {}
+    while defragment(&keyspace, &mut context, &mut walk, 250_000, &mut |_| true) {}
     keyspace.gate.leave(0);
     for second in 1..4 {
         keyspace.review_defrag(OFF, NOW + second * 1000, Occupancy::default);

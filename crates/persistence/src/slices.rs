@@ -45,6 +45,8 @@ pub struct Slices<'p> {
     /// Called each second.
     heartbeat: Option<&'p dyn Fn()>,
     last_heartbeat: Instant,
+    /// Called in each turn.
+    upkeep: Option<&'p dyn Fn(&mut Txn<'_>)>,
     /// The source, if the load may have to wait for it.
     prefetch: Option<&'p dyn Prefetch>,
 }
@@ -67,6 +69,7 @@ impl<'p> Slices<'p> {
             has_pause: key_delay != 0,
             heartbeat: None,
             last_heartbeat: now,
+            upkeep: None,
             prefetch: None,
         }
     }
@@ -80,6 +83,12 @@ impl<'p> Slices<'p> {
     /// Calls `heartbeat` every second during the load.
     pub fn with_heartbeat(mut self, heartbeat: &'p dyn Fn()) -> Slices<'p> {
         self.heartbeat = Some(heartbeat);
+        self
+    }
+
+    /// Calls `upkeep` in each turn, while the world is stopped.
+    pub fn with_upkeep(mut self, upkeep: &'p dyn Fn(&mut Txn<'_>)) -> Slices<'p> {
+        self.upkeep = Some(upkeep);
         self
     }
 
@@ -124,6 +133,9 @@ impl<'p> Slices<'p> {
         progress.loaded_bytes.store(self.before + position, Relaxed);
         // Otherwise memory retired by adding keys would be freed only at the end.
         txn.context.limbo.reclaim();
+        if let Some(upkeep) = self.upkeep {
+            upkeep(txn);
+        }
         let now = Instant::now();
         if let Some(prefetch) = self.prefetch.filter(|prefetch| prefetch.is_low()) {
             drain()?;

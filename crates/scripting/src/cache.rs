@@ -9,9 +9,13 @@
 //! because a client that embeds values in its scripts must not fill the memory. Threads drop
 //! their copies of evicted scripts on the next encounter, or after a number of evictions.
 
+use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 
+use braid_base::blob::Blob;
+use braid_base::relocation::Mover;
 use braid_spec::CommandTable;
 use hashbrown::HashMap;
 use parking_lot::{Mutex, RwLock};
@@ -34,7 +38,8 @@ pub struct Script {
     pub sha: Sha,
     /// The SHA-1 in hexadecimal.
     pub name: String,
-    pub body: Box<[u8]>,
+    /// The text, which moves (`Scripts::relocate`).
+    body: Mutex<Blob>,
     pub flags: ScriptFlags,
     /// Start of the code, after a first line with flags.
     pub code_at: usize,
@@ -55,7 +60,7 @@ impl Script {
         Ok(Script {
             sha,
             name,
-            body: body.into(),
+            body: Mutex::new(Blob::from_slice(body)),
             flags,
             code_at,
             reach,
@@ -81,12 +86,21 @@ impl Script {
         self.is_evicted.load(Ordering::Relaxed)
     }
 
-    pub fn code(&self) -> &[u8] {
-        &self.body[self.code_at..]
+    /// The text, from its first line on.
+    pub fn body(&self) -> Blob {
+        self.body.lock().clone()
+    }
+
+    /// Moves the text to a better place. Threads that know the old one keep it alive.
+    pub(crate) fn relocate(&self, mover: &mut Mover) {
+        let mut body = self.body.lock();
+        if let Some(moved) = body.at_better_place(mover) {
+            *body = moved;
+        }
     }
 
     fn memory_bytes(&self) -> usize {
-        size_of::<Script>() + self.body.len() + self.name.len()
+        size_of::<Script>() + self.body.lock().allocation_bytes() + self.name.len()
     }
 }
 
@@ -110,7 +124,8 @@ pub fn parse_sha(text: &[u8]) -> Option<Sha> {
 
 #[derive(Default)]
 struct Known {
-    by_sha: HashMap<Sha, Arc<Script>, foldhash::fast::RandomState>,
+    /// In order, so that a walk can continue where it ended.
+    by_sha: BTreeMap<Sha, Arc<Script>>,
     /// Scripts known only from EVAL.
     evaluated: HashMap<Sha, Arc<Script>, foldhash::fast::RandomState>,
 }
@@ -182,6 +197,18 @@ impl Cache {
 
     pub fn script(&self, sha: &Sha) -> Option<Arc<Script>> {
         self.scripts.read().by_sha.get(sha).cloned()
+    }
+
+    /// Up to `most` scripts in order, those after `last`.
+    pub(crate) fn scripts_after(&self, last: Option<Sha>, most: usize) -> Vec<Arc<Script>> {
+        let from = last.map_or(Bound::Unbounded, Bound::Excluded);
+        let scripts = self.scripts.read();
+        scripts
+            .by_sha
+            .range((from, Bound::Unbounded))
+            .take(most)
+            .map(|(_, script)| Arc::clone(script))
+            .collect()
     }
 
     /// Scripts evicted since the start.

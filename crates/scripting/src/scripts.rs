@@ -9,11 +9,12 @@ use std::cell::Cell;
 use std::convert::Infallible;
 use std::sync::atomic::AtomicBool;
 
+use braid_base::relocation::Mover;
 use braid_config::Config;
 use braid_spec::{CommandError, CommandTable};
 use parking_lot::Mutex;
 
-use crate::cache::Cache;
+use crate::cache::{Cache, Sha};
 use crate::function_libraries::Libraries;
 use crate::thread_vms::{Environment, ThreadVms};
 
@@ -28,6 +29,9 @@ pub enum PresentLibraries {
     Removed,
 }
 
+/// Texts that move at once, while each thread's VMs are locked in turn.
+const RELOCATED_AT_ONCE: usize = 16;
+
 thread_local! {
     /// A script runs on this thread, or is being compiled.
     static IS_RUNNING: Cell<bool> = const { Cell::new(false) };
@@ -40,6 +44,8 @@ pub struct Scripts {
     vms: Box<[Mutex<Option<Box<ThreadVms>>>]>,
     /// The threading model lets scripts run concurrently with other commands.
     pub run_beside: AtomicBool,
+    /// The last script that [`Scripts::relocate`] has examined.
+    relocated: Mutex<Option<Sha>>,
 }
 
 impl Scripts {
@@ -49,6 +55,7 @@ impl Scripts {
             cache: Cache::new(threads),
             vms: (0..threads).map(|_| Mutex::default()).collect(),
             run_beside: AtomicBool::new(true),
+            relocated: Mutex::default(),
         }
     }
 
@@ -80,6 +87,40 @@ impl Scripts {
         *self.vms[slot].lock() = Some(vms);
         IS_RUNNING.set(false);
         Ok(result)
+    }
+
+    /// Removes all scripts, and the VMs of threads that run none. The others follow before they run
+    /// another one.
+    pub fn flush(&self) {
+        self.cache.flush();
+        for vms in &self.vms {
+            if let Some(vms) = &mut *vms.lock() {
+                vms.drop_scripts();
+            }
+        }
+    }
+
+    /// Moves scripts' texts to better places (`braid_base::relocation`), from where the last call
+    /// ended, until all have been examined, which is true, or the mover's time is over. A text that
+    /// a running script's thread knows stays in memory until all are examined again.
+    pub fn relocate(&self, mover: &mut Mover) -> bool {
+        let mut last = self.relocated.lock();
+        loop {
+            let scripts = self.cache.scripts_after(*last, RELOCATED_AT_ONCE);
+            *last = scripts.last().map(|script| script.sha);
+            if last.is_none() {
+                return true;
+            }
+            scripts.iter().for_each(|script| script.relocate(mover));
+            for vms in &self.vms {
+                if let Some(vms) = &mut *vms.lock() {
+                    vms.follow(&scripts);
+                }
+            }
+            if mover.is_over() {
+                return false;
+            }
+        }
     }
 
     /// The code of all libraries, to be saved.

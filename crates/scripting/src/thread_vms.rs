@@ -9,6 +9,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::time::Duration;
 
+use braid_base::blob::Blob;
 use braid_config::Config;
 use braid_spec::{CommandError, CommandTable};
 use hashbrown::{HashMap, HashTable};
@@ -45,7 +46,7 @@ pub struct ThreadVms {
     by_sha: HashMap<Sha, Compiled, foldhash::fast::RandomState>,
     /// The same scripts by text, so that EVAL need not compute a SHA-1 each time. The hash is
     /// keyed: texts are compared, so a collision is harmless, but many collisions would be slow.
-    by_body: HashTable<Compiled>,
+    by_body: HashTable<(Blob, Compiled)>,
     /// Number of evicted scripts when this thread last dropped its copies.
     evicted: u64,
     hasher: RandomState,
@@ -95,9 +96,15 @@ impl ThreadVms {
             return;
         }
         self.evicted = evicted;
-        self.by_sha.clear();
-        self.by_body.clear();
+        self.drop_scripts();
         self.scripts = Some((generation, new_vm(config, Purpose::Scripts)));
+    }
+
+    /// Drops the VM for scripts, with all that is compiled in it.
+    pub(crate) fn drop_scripts(&mut self) {
+        self.by_sha = HashMap::default();
+        self.by_body = HashTable::new();
+        self.scripts = None;
     }
 
     /// Drops compiled scripts that were evicted from the cache.
@@ -105,7 +112,7 @@ impl ThreadVms {
     fn forget_evicted(&mut self) {
         let Some((_, vm)) = &mut self.scripts else { return };
         // Each is in `by_sha`; `by_body` refers to the same functions.
-        self.by_body.retain(|compiled| !compiled.script.is_evicted());
+        self.by_body.retain(|(_, compiled)| !compiled.script.is_evicted());
         self.by_sha.retain(|_, compiled| {
             let stays = !compiled.script.is_evicted();
             if !stays {
@@ -146,7 +153,7 @@ impl ThreadVms {
         let generation = environment.cache.generation();
         self.renew(environment, generation);
         let hash = self.hasher.hash_one(body);
-        if let Some(found) = self.by_body.find(hash, |compiled| *compiled.script.body == *body) {
+        if let Some((_, found)) = self.by_body.find(hash, |(known, _)| **known == *body) {
             if !found.script.is_evicted() {
                 return Ok(found.clone());
             }
@@ -170,10 +177,21 @@ impl ThreadVms {
                 self.compile(environment, script, loads, now_ms)?
             }
         };
-        let hasher = &self.hasher;
-        self.by_body
-            .insert_unique(hash, compiled.clone(), |compiled| hasher.hash_one(&*compiled.script.body));
+        let (hasher, known) = (&self.hasher, (compiled.script.body(), compiled.clone()));
+        self.by_body.insert_unique(hash, known, |(body, _)| hasher.hash_one(&**body));
         Ok(compiled)
+    }
+
+    /// Takes over the places of scripts' texts, which have moved.
+    pub(crate) fn follow(&mut self, scripts: &[Arc<Script>]) {
+        for script in scripts.iter().filter(|script| self.by_sha.contains_key(&script.sha)) {
+            let body = script.body();
+            let hash = self.hasher.hash_one(&*body);
+            let known = self.by_body.find_mut(hash, |(_, compiled)| Arc::ptr_eq(&compiled.script, script));
+            if let Some((place, _)) = known {
+                *place = body;
+            }
+        }
     }
 
     /// The compiled script with this SHA-1.
@@ -210,8 +228,10 @@ impl ThreadVms {
         loads: bool,
         now_ms: i64,
     ) -> Result<Compiled, CommandError> {
+        let body = script.body();
+        let code = &body[script.code_at..];
         let function =
-            self.scripts(environment.config).compile(c"@user_script", script.code()).map_err(|message| {
+            self.scripts(environment.config).compile(c"@user_script", code).map_err(|message| {
                 CommandError::Bytes([b"ERR Error compiling script (new function): ", &message[..]].concat())
             })?;
         let script = match Arc::try_unwrap(script) {

@@ -6,14 +6,14 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use braid_base::clock::{self, Ticks};
 use braid_base::gate::Entered;
-use braid_base::relocation::occupancy;
+use braid_base::relocation::{flush_cache, occupancy};
 use braid_clients::attention::{LOADING, MEMORY_LIMIT};
 use braid_clients::client_flags;
 use braid_config::Config;
+use braid_durable::load_defrag::defrag_limits;
 use braid_durable::{append_only, background_save};
 use braid_executor::memory::{self, make_room};
 use braid_executor::{Engine, Worker, client_eviction, dispatch};
-use braid_keyspace::defrag::Limits;
 use braid_keyspace::expiry;
 use braid_process::memory::resident_bytes;
 use braid_replica::cron;
@@ -178,14 +178,7 @@ impl Cron {
         }
         self.next_review_ms = now_ms + DEFRAG_REVIEW_MS;
         let config = &engine.config;
-        let limits = Limits {
-            is_enabled: config.activedefrag(),
-            ignore_bytes: config.active_defrag_ignore_bytes(),
-            percent: (config.active_defrag_threshold_lower(), config.active_defrag_threshold_upper()),
-            cycle: (config.active_defrag_cycle_min(), config.active_defrag_cycle_max()),
-            memory_bytes: config.maxmemory(),
-        };
-        engine.keyspace.review_defrag(limits, now_ms, occupancy);
+        engine.keyspace.review_defrag(defrag_limits(config), now_ms, occupancy);
         let excess = match config.maxmemory_resident_limit() {
             true => {
                 let uncounted = engine.memory.uncounted_bytes.load(Relaxed);
@@ -251,6 +244,7 @@ impl Cron {
         } else if self.idle_since.is_some_and(|since| now_ms - since >= IDLE_MS) {
             self.idle_since = None;
             clients.release_spare();
+            flush_cache();
         }
     }
 

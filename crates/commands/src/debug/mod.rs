@@ -23,7 +23,7 @@ use braid_keyspace::{Entry, ValueRef, eviction};
 use braid_spec::{CommandError, CommandResult, Flags, Group, Scope};
 use digest::DataDigest;
 
-use crate::server::{Tuned, mallctl_integer, mallctl_text};
+use crate::server::{Tuned, mallctl_integer, mallctl_text, mallctl_void};
 
 /// Rows of the DEBUG command.
 pub const COMMANDS: &[Row] = &[Row::new("debug", Group::Server, debug)
@@ -306,10 +306,12 @@ fn tune_integer(call: &mut Call) -> CommandResult {
 }
 
 fn tune_text(call: &mut Call) -> CommandResult {
-    if call.args.len() == 4 {
-        return Err(system_error(libc::EPERM));
-    }
-    match mallctl_text(call.args[2]) {
+    let tuned = match call.args.get(3) {
+        None => mallctl_text(call.args[2]),
+        Some(new) if *new == b"VOID" => mallctl_void(call.args[2]),
+        Some(_) => return Err(system_error(libc::EPERM)),
+    };
+    match tuned {
         Tuned::Was(text) => call.reply.bulk(text.as_bytes()),
         Tuned::Set => call.reply.ok(),
         Tuned::Error(number) => return Err(system_error(number)),
@@ -379,8 +381,8 @@ fn help(call: &mut Call) -> CommandResult {
         "    Write <message> to the log.",
         "MALLCTL <key> [<val>]",
         "    Read or set a numeric value of the allocator.",
-        "MALLCTL-STR <key>",
-        "    Read a text value of the allocator.",
+        "MALLCTL-STR <key> [VOID]",
+        "    Read a text value of the allocator, or with VOID start an action that takes no value.",
         "OBJECT <key>",
         "    Describe how the value of <key> is stored.",
         "PANIC",

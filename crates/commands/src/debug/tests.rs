@@ -167,6 +167,8 @@ fn switches_and_the_rest() {
     assert_eq!(tester.run("DEBUG MALLCTL arenas.page"), ":4096\r\n");
     assert_eq!(tester.run("DEBUG MALLCTL nosuch"), "-ERR No such file or directory\r\n");
     assert!(tester.run("DEBUG MALLCTL-STR version").contains("5."));
+    assert_eq!(tester.run("DEBUG MALLCTL-STR thread.tcache.flush VOID"), "+OK\r\n");
+    assert_eq!(tester.run("DEBUG MALLCTL-STR nosuch VOID"), "-ERR No such file or directory\r\n");
     assert_eq!(tester.run("DEBUG STRINGMATCH-TEST"), "+Apparently Redis did not crash: test passed\r\n");
     let start = std::time::Instant::now();
     assert_eq!(tester.run("DEBUG SLEEP 0.02"), "+OK\r\n");

@@ -160,7 +160,7 @@ fn exists(call: &mut Call) -> CommandResult {
 fn show(call: &mut Call) -> CommandResult {
     let script = parse_sha(call.args[2]).and_then(|sha| call.engine.scripts.cache.script(&sha));
     let script = script.ok_or(CommandError::text("NOSCRIPT No matching script."))?;
-    call.reply.bulk(&script.body);
+    call.reply.bulk(&script.body());
     Ok(())
 }
 
@@ -170,7 +170,7 @@ fn flush(call: &mut Call) -> CommandResult {
     if !known {
         return Err(CommandError::text("ERR SCRIPT FLUSH only support SYNC|ASYNC option"));
     }
-    call.engine.scripts.cache.flush();
+    call.engine.scripts.flush();
     call.reply.ok();
     Ok(())
 }

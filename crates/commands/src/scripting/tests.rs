@@ -563,3 +563,46 @@ fn scripts_of_eval_make_way_for_others() {
     ]);
     assert_eq!(figure(&mut tester, "evicted_scripts"), 0);
 }
+
+/// Defragmentation moves the texts of scripts, whoever knows them.
+#[test]
+fn texts_move() {
+    let mut tester = Tester::new();
+    let text = |number: usize| format!("return {number}");
+    let shas: Vec<_> = (0..40).map(|number| sha_of(text(number).as_bytes())).collect();
+    for number in 0..40 {
+        tester.run(&format!("SCRIPT LOAD '{}'", text(number)));
+    }
+    tester.run("EVAL 'return 7' 0");
+    let scripts = |tester: &Tester| -> Vec<_> {
+        shas.iter().map(|sha| tester.engine.scripts.cache.script(sha).expect("loaded")).collect()
+    };
+    let all = scripts(&tester);
+    let before: Vec<_> = all.iter().map(|script| script.body()).collect();
+    let mut steps = 1;
+    // Without time a step moves some texts only.
+    while !tester.engine.scripts.relocate(&mut Mover::new(0, true)) {
+        steps += 1;
+    }
+    assert!(steps > 2, "{steps}");
+    for (number, old) in before.into_iter().enumerate() {
+        let now = all[number].body();
+        assert!(now.as_ptr() != old.as_ptr() && *now == *text(number).as_bytes());
+        assert!(old.is_unique(), "somebody keeps the old text of {number}");
+        assert_eq!(tester.run(&format!("EVAL '{}' 0", text(number))), format!(":{number}\r\n"));
+    }
+    let figures = |tester: &Tester| tester.engine.scripts.cache.figures(2);
+    assert_eq!(figures(&tester).scripts, 40, "found by their moved texts");
+    // A text that a thread needs while it runs a script is given up at the next opportunity.
+    let old = all[3].body();
+    let move_all = |tester: &Tester| while !tester.engine.scripts.relocate(&mut Mover::new(1 << 40, true)) {};
+    assert!(tester.engine.scripts.with_vms(0, |_| move_all(&tester)).is_ok() && !old.is_unique());
+    move_all(&tester);
+    assert!(old.is_unique());
+    // Nothing remains of them, and of what was compiled.
+    assert!(figures(&tester).script_vm_bytes > 0);
+    assert_eq!(tester.run("SCRIPT FLUSH"), "+OK\r\n");
+    let bytes = tester.engine.scripts.with_vms(0, |vms| vms.script_bytes());
+    assert_eq!(bytes.ok(), Some(0));
+    assert!(all.iter().all(|script| std::sync::Arc::strong_count(script) == 1));
+}

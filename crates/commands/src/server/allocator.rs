@@ -142,6 +142,23 @@ pub fn mallctl_integer(name: &[u8], new: Option<i64>) -> Tuned<i64> {
     Tuned::Error(libc::EINVAL)
 }
 
+/// Starts an action of the allocator by name, such as `thread.tcache.flush`. For a value that can
+/// be read this does nothing.
+pub fn mallctl_void(name: &[u8]) -> Tuned<String> {
+    // These free all blocks of an arena.
+    let frees = name.starts_with(b"arena.") && (name.ends_with(b".reset") || name.ends_with(b".destroy"));
+    if frees || takes_address(name) {
+        return Tuned::Error(libc::EPERM);
+    }
+    let Ok(name) = CString::new(name) else { return Tuned::Error(libc::ENOENT) };
+    let nothing = std::ptr::null_mut;
+    // SAFETY: nothing is read or written here.
+    match unsafe { mallctl(name.as_ptr(), nothing(), nothing().cast(), nothing(), 0) } {
+        0 => Tuned::Set,
+        error => Tuned::Error(error),
+    }
+}
+
 /// True for values that are addresses: setting one to a number would make the allocator use that
 /// number as an address.
 fn takes_address(name: &[u8]) -> bool {
@@ -224,5 +241,9 @@ mod tests {
         assert_eq!(mallctl_integer(b"prof.dump", Some(1)), Tuned::Error(libc::EPERM));
         assert!(matches!(mallctl_text(b"version"), Tuned::Was(version) if version.starts_with("5.")));
         assert_eq!(mallctl_text(b"arenas.page"), Tuned::Error(libc::EINVAL));
+        assert_eq!(mallctl_void(b"thread.tcache.flush"), Tuned::Set);
+        assert_eq!(mallctl_void(b"no.such.thing"), Tuned::Error(libc::ENOENT));
+        assert_eq!(mallctl_void(b"arena.0.reset"), Tuned::Error(libc::EPERM));
+        assert_eq!(mallctl_void(b"arena.0.extent_hooks"), Tuned::Error(libc::EPERM));
     }
 }

@@ -23,7 +23,7 @@ pub mod system;
 use braid_executor::{Call, Row};
 use braid_spec::{CommandResult, Flags, Group};
 
-pub(crate) use allocator::{Tuned, mallctl_integer, mallctl_text};
+pub(crate) use allocator::{Tuned, mallctl_integer, mallctl_text, mallctl_void};
 
 /// Rows of the server commands.
 pub const COMMANDS: &[Row] = &[

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! When a pass of defragmentation starts and ends, how much time it may take, and which shards are
+//! When a pass of defragmentation starts and ends, how much time it may take, and which parts are
 //! left: atomic state that all threads share.
 //!
 //! Knows no keys. What a thread does with a shard is in `defrag.rs`.
@@ -65,7 +65,7 @@ pub struct Defrag {
     share: AtomicU32,
     /// The most of a thread that executes requests.
     busy_share: AtomicU32,
-    /// Shards claimed and completed in this pass.
+    /// Parts of this pass claimed and completed: shards, and what is outside of the keyspace.
     claimed: AtomicU32,
     pub(super) completed: AtomicU32,
     /// Shards completed at the last look.
@@ -108,6 +108,12 @@ impl Defrag {
         self.request();
     }
 
+    /// The data are about to be replaced, so earlier passes tell nothing about the next one.
+    pub fn begin_anew(&self) {
+        self.not_before_ms.store(0, Relaxed);
+        self.wait_ms.store(0, Relaxed);
+    }
+
     /// Milliseconds for which defragmentation has run: in total, and this time.
     pub fn run_ms(&self, now_ms: i64) -> (i64, i64) {
         let since = self.since_ms.load(Relaxed);
@@ -115,37 +121,37 @@ impl Defrag {
         (self.total_ms.load(Relaxed) + current, current)
     }
 
-    /// The next shard of this pass that no thread works on.
-    pub(super) fn claim(&self, shards: u32) -> Option<u32> {
+    /// The next part of this pass that no thread works on, of so many.
+    pub(super) fn claim(&self, units: u32) -> Option<u32> {
         let next = |claimed| match claimed {
-            claimed if claimed < shards => Some(claimed + 1),
+            claimed if claimed < units => Some(claimed + 1),
             _ if self.moves_all.load(Relaxed) => Some(1),
             _ => None,
         };
         let before = self.claimed.fetch_update(Relaxed, Relaxed, next).ok()?;
-        Some(if before < shards { before } else { 0 })
+        Some(if before < units { before } else { 0 })
     }
 
-    /// True if all shards are completed, or if none is left to claim and none was completed since
-    /// the last look: a thread that has ended leaves the shard that it had claimed.
-    fn is_over(&self, shards: u32) -> bool {
+    /// True if all parts are completed, or if none is left to claim and none was completed since
+    /// the last look: a thread that has ended leaves the part that it had claimed.
+    fn is_over(&self, units: u32) -> bool {
         let completed = self.completed.load(Relaxed);
         let stalls = self.completed_before.swap(completed, Relaxed) == completed;
-        completed >= shards || (stalls && self.claimed.load(Relaxed) >= shards)
+        completed >= units || (stalls && self.claimed.load(Relaxed) >= units)
     }
 
     /// Starts or ends a pass; see [`Keyspace::review_defrag`](crate::Keyspace::review_defrag).
     /// `blocks`: those of all passes so far.
     pub(crate) fn review(
         &self,
-        shards: u32,
+        units: u32,
         blocks: Blocks,
         limits: Limits,
         now_ms: i64,
         occupancy: impl FnOnce() -> Occupancy,
     ) {
         let moves_all = self.moves_all.load(Relaxed);
-        let is_over = moves_all || self.is_over(shards);
+        let is_over = moves_all || self.is_over(units);
         let goes_on = self.share() > 0 && !is_over;
         let may_be_scarce = limits.is_enabled && limits.memory_bytes > 0;
         let found = (may_be_scarce || !goes_on).then(occupancy).unwrap_or_default();

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use braid_base::clock::Ticks;
 use braid_base::gate::Entered;
-use braid_base::relocation::flush_cache;
+use braid_base::relocation::{Mover, flush_cache};
 use braid_keyspace::defrag::{Walk, defragment};
 
 use super::{EventLoop, Model};
@@ -45,7 +45,8 @@ impl<M: Model> EventLoop<M> {
         let context = &mut self.worker.context;
         let nanos = u64::from(self.engine.config.active_defrag_cycle_microseconds()) * 1000;
         let nanos = nanos.min(STEP_NANOS);
-        let goes_on = defragment(&self.engine.keyspace, context, &mut self.defrag.walk, nanos);
+        let mut others = |mover: &mut Mover| self.engine.scripts.relocate(mover);
+        let goes_on = defragment(&self.engine.keyspace, context, &mut self.defrag.walk, nanos, &mut others);
         self.engine.keyspace.gate.leave(self.slot);
         if goes_on {
             context.limbo.reclaim();
