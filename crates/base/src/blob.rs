@@ -246,8 +246,8 @@ impl Blob {
         unsafe { std::slice::from_raw_parts_mut(self.bytes_ptr(), self.length()) }
     }
 
-    /// Makes room for `additional` bytes after the content, and for no more than the allocator gives
-    /// anyway (callers choose their growth).
+    /// Makes room for `additional` bytes after the content, and for no more than the allocator
+    /// gives anyway (callers choose their growth).
     pub fn reserve_exact(&mut self, additional: usize) {
         let want = self.len().checked_add(additional).expect("a length that fits the address space");
         self.unshare(want);

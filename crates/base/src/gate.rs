@@ -18,6 +18,7 @@
 //! A thread must never close the gate while inside (it would wait for itself): [`Gate::stop_world`]
 //! takes the thread's own slot and leaves the gate first.
 
+use crate::sharing::{Line, note};
 use crate::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering, fence};
 use crate::sync::{Condvar, Fault, Mutex, lock, planted, spin_loop, yield_now};
 use crossbeam_utils::CachePadded;
@@ -228,6 +229,8 @@ impl Gate {
     /// Waits until no other thread has closed the gate, and closes it. False if that would take
     /// too long.
     fn take(&self, unless: Option<Wait>) -> bool {
+        // The mutex, twice with the opening; `closed`; the number of closings.
+        note(Line::Gate, 3, 4);
         let mut taken = lock(&self.waiting);
         while *taken {
             if self.is_to_last(unless) {
@@ -286,6 +289,7 @@ impl Gate {
             }
         }
         fence(Ordering::Acquire);
+        note(Line::Epoch, 1, 1);
         match self.epoch.compare_exchange(epoch, epoch + 1, Ordering::AcqRel, Ordering::Relaxed) {
             Ok(_) => epoch + 1,
             Err(now) => now,

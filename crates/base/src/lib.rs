@@ -18,6 +18,7 @@ pub mod lock;
 pub mod prefetch;
 pub mod process_title;
 pub mod relocation;
+pub mod sharing;
 pub mod slots;
 pub mod sync;
 pub mod system_text;

@@ -16,6 +16,7 @@
 //! read, [`ShardLock::unchanged`] tells whether all of the data read belongs to that version.
 //! Before this check the data may be torn and must not be used.
 
+use crate::sharing::{Line, note};
 use crate::sync::atomic::{AtomicU64, Ordering, fence};
 use crate::sync::{Condvar, Fault, Mutex, lock, planted, spin_loop, yield_now};
 
@@ -52,6 +53,7 @@ impl ShardLock {
     /// counters).
     #[inline]
     pub fn lock_exclusive(&self) -> bool {
+        note(Line::Shard, 1, 1);
         let word = self.0.load(Ordering::Relaxed);
         let blocking = if planted(Fault::WriterIgnoresReaders) { WRITER } else { WRITER | READERS };
         if word & blocking == 0
@@ -68,6 +70,7 @@ impl ShardLock {
     /// Ends exclusive access and increments the version.
     #[inline]
     pub fn unlock_exclusive(&self) {
+        note(Line::Shard, 0, 1);
         let step = if planted(Fault::VersionStays) { 0 } else { VERSION };
         let before = self.0.fetch_add(step.wrapping_sub(WRITER), Ordering::Release);
         debug_assert!(before & WRITER != 0, "the lock is not held exclusively");
@@ -79,6 +82,7 @@ impl ShardLock {
     /// Waits for shared access. Returns true if the thread had to wait.
     #[inline]
     pub fn lock_shared(&self) -> bool {
+        note(Line::Shard, 1, 1);
         let word = self.0.load(Ordering::Relaxed);
         if word & (WRITER | CLAIMED) == 0
             && self.0.compare_exchange_weak(word, word + READER, Ordering::Acquire, Ordering::Relaxed).is_ok()
@@ -91,6 +95,7 @@ impl ShardLock {
     /// Ends shared access.
     #[inline]
     pub fn unlock_shared(&self) {
+        note(Line::Shard, 0, 1);
         let before = self.0.fetch_sub(READER, Ordering::Release);
         debug_assert!(before & READERS != 0, "the lock is not held shared");
         if before & PARKED != 0 && before & READERS == READER {

@@ -8,6 +8,7 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use braid_base::sharing::{Line, note};
 use crossbeam_queue::SegQueue;
 use rustix::event::{EventfdFlags, eventfd};
 
@@ -30,12 +31,15 @@ impl<M> Mailbox<M> {
 
     /// Posts a message and wakes the owner.
     pub fn send(&self, message: M) {
+        // The queue's tail, a place in it, and what says that the place is filled.
+        note(Line::Mailbox, 2, 2);
         self.queue.push(message);
         self.ring();
     }
 
     /// Wakes the owner.
     pub fn ring(&self) {
+        note(Line::Mailbox, 1, 1);
         if !self.rung.swap(true, Ordering::AcqRel) {
             // The write fails only if the counter is full; then the owner is already awake.
             let _ = rustix::io::write(&self.notifier, &1u64.to_ne_bytes());

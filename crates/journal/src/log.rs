@@ -33,6 +33,7 @@ use std::sync::{Arc, OnceLock};
 
 use braid_base::Padded;
 use braid_base::prefetch::prefetch_to_write;
+use braid_base::sharing::{Line, note};
 use braid_base::slots::Slots;
 use braid_base::sync::atomic::AtomicU64;
 use braid_base::sync::atomic::Ordering::*;
@@ -372,6 +373,7 @@ impl Journal {
     /// the check in `wake` for those that do not.
     #[inline]
     fn advance(&self, word: u64, end: u64, databases: Option<(u32, u32)>) -> Result<u64, u64> {
+        note(Line::JournalEnd, 1, 1);
         let db = databases.map_or(unpack(word).1, |(_, last)| last);
         self.end.compare_exchange_weak(word, pack(end, db), SeqCst, Relaxed)
     }
@@ -489,6 +491,7 @@ impl Journal {
     }
 
     fn wake_for(&self, consumers: u64) {
+        note(Line::JournalWake, 1, 1);
         let wanted_by = self.wanted_by.fetch_and(!consumers, AcqRel) & consumers;
         if wanted_by & SLEEPER != 0
             && let Some(thread) = &*lock(&self.sleeper)

@@ -19,10 +19,11 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
+use braid_base::sharing::{Line, note};
 use braid_base::sync::atomic::AtomicBool;
 use braid_base::sync::{Fault, planted};
 use hashbrown::{Equivalent, HashMap};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::value_type::Type;
 
@@ -52,6 +53,7 @@ impl<R> Waiter<R> {
         let mut names: Vec<Box<[u8]>> = keys.iter().map(|&key| key.into()).collect();
         names.sort_unstable();
         names.dedup();
+        note(Line::Waiters, 1, 1);
         let ticket = NEXT_TICKET.fetch_add(1, Ordering::Relaxed);
         Waiter {
             over: AtomicBool::new(false),
@@ -73,6 +75,7 @@ impl<R: ?Sized> Waiter<R> {
             self.over.store(true, Ordering::Release);
             return first;
         }
+        note(Line::Waiters, 1, 1);
         !self.over.swap(true, Ordering::AcqRel)
     }
 
@@ -145,10 +148,15 @@ impl<R> WaitQueues<R> {
         &self.shards[shard as usize]
     }
 
+    /// The queues of a shard, locked.
+    fn queues(&self, shard: u32) -> MutexGuard<'_, Queues<R>> {
+        note(Line::Waiters, 1, 2);
+        self.shard(shard).queues.lock()
+    }
+
     /// Adds a waiter to the queue of one of its keys, which belongs to this shard.
     pub(crate) fn add(&self, shard: u32, key: &[u8], waiter: &Arc<Waiter<R>>) {
-        let shard = self.shard(shard);
-        let mut queues = shard.queues.lock();
+        let (mut queues, shard) = (self.queues(shard), self.shard(shard));
         let queue = queues.entry((waiter.db, key.into())).or_default();
         queue.waiters.insert(waiter.ticket, Arc::clone(waiter));
         shard.keys.fetch_add(usize::from(queue.waiters.len() == 1), Ordering::Relaxed);
@@ -163,8 +171,7 @@ impl<R> WaitQueues<R> {
     /// Removes a waiter from the queue of one of its keys. False if the waiter is not (or no
     /// longer) in it.
     pub(crate) fn remove(&self, shard: u32, key: &[u8], waiter: &Waiter<R>) -> bool {
-        let shard = self.shard(shard);
-        let mut queues = shard.queues.lock();
+        let (mut queues, shard) = (self.queues(shard), self.shard(shard));
         let name = Name(waiter.db, key);
         let Some(queue) = queues.get_mut(&name) else { return false };
         if queue.waiters.remove(&waiter.ticket).is_none() {
@@ -198,7 +205,7 @@ impl<R> WaitQueues<R> {
 
     /// The first waiter after ticket `behind` that still waits for a key.
     pub(crate) fn next(&self, shard: u32, db: u32, key: &[u8], behind: u64) -> Option<Arc<Waiter<R>>> {
-        let queues = self.shard(shard).queues.lock();
+        let queues = self.queues(shard);
         let queue = queues.get(&Name(db, key))?;
         let mut later = queue.waiters.range((Bound::Excluded(behind), Bound::Unbounded));
         if planted(Fault::ClaimedHideOthers) {

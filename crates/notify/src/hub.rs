@@ -19,6 +19,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use braid_base::blob::Blob;
+use braid_base::sharing::{Line, note};
 use braid_base::slots::Slots;
 use braid_base::{Padded, glob};
 use braid_resp::reply::ReplyBuffer;
@@ -269,6 +270,7 @@ impl Hub {
     }
 
     fn publish_to(&self, from: usize, channel: &[u8], message: &[u8], blob: Option<&Blob>) -> usize {
+        note(Line::Channels, 1, 2);
         // Held to the end, so that all subscribers see the same order.
         let names = self.part(&self.channels, channel).lock();
         let mut receivers = 0;
@@ -276,6 +278,7 @@ impl Hub {
             receivers += self.send(from, audience, || Frame::new(&[b"message", channel], message, blob));
         }
         if self.pattern_count.load(Ordering::Acquire) > 0 {
+            note(Line::Channels, 1, 2);
             for (pattern, audience) in &*self.patterns.read() {
                 if glob::matches(pattern, channel, false) {
                     let frame = || Frame::new(&[b"pmessage", pattern, channel], message, blob);
@@ -291,6 +294,7 @@ impl Hub {
         if self.shard_channel_count.load(Ordering::Acquire) == 0 {
             return 0;
         }
+        note(Line::Channels, 1, 2);
         let names = self.part(&self.shard_channels, channel).lock();
         let Some(audience) = names.get(channel) else { return 0 };
         self.send(from, audience, || Frame::new(&[b"smessage", channel], message, blob))
@@ -371,6 +375,8 @@ impl Hub {
     /// Queues a push for clients of a loop. A loop checks its queue after its own commands, so only
     /// other loops are woken.
     pub fn push(&self, from: usize, owner: usize, to: Listeners, payload: Arc<Payload>) {
+        // The queue's lock and its length.
+        note(Line::Mailbox, 1, 2);
         self.queues[owner].push(to, payload);
         if owner != from {
             self.mailboxes[owner].ring();

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! In-process tests of scripts.
 
+use braid_base::relocation::Mover;
+use braid_scripting::cache::sha_of;
 use braid_telemetry::command_log::LogKind;
 
 use crate::testing::{Tester, check};
