@@ -20,6 +20,7 @@ pub mod active;
 pub mod cluster;
 pub mod compare;
 pub mod distributions;
+pub mod floor;
 pub mod options;
 pub mod output;
 pub mod plan;

@@ -14,7 +14,7 @@ use braid_bench::options::{self, Form, Options, Request};
 use braid_bench::plan::{Outcome, Runner};
 use braid_bench::progress::ProgressLine;
 use braid_bench::session::Session;
-use braid_bench::{active, compare, output, report, vectors};
+use braid_bench::{active, compare, floor, output, report, vectors};
 use braid_client::Arguments;
 use serde_json::json;
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -33,6 +33,9 @@ fn main() -> ExitCode {
     }
     if words.first().is_some_and(|word| word == "vectors") {
         return run_vectors(&words[1..]);
+    }
+    if words.first().is_some_and(|word| word == "floor") {
+        return run_floor(&words[1..]);
     }
     let is_compare = words.first().is_some_and(|word| word == "compare");
     let words = if is_compare { &words[1..] } else { &words[..] };
@@ -121,6 +124,26 @@ fn run_vectors(words: &[std::ffi::OsString]) -> ExitCode {
         _ if stop.load(Relaxed) => ExitCode::from(INTERRUPTED),
         Err(message) => {
             eprintln!("braid-bench: {message}");
+            ExitCode::from(FAILED)
+        }
+        Ok(()) => ExitCode::SUCCESS,
+    }
+}
+
+fn run_floor(words: &[std::ffi::OsString]) -> ExitCode {
+    let words: Vec<&str> = words.iter().filter_map(|word| word.to_str()).collect();
+    let parsed = match words[..] {
+        [port] => port.parse().ok().zip(Some(32)),
+        [port, bytes] => port.parse().ok().zip(bytes.parse().ok()),
+        _ => None,
+    };
+    let Some((port, bytes)) = parsed else {
+        eprintln!("braid-bench: usage: braid-bench floor PORT [BYTES]");
+        return ExitCode::from(USAGE);
+    };
+    match floor::run(port, bytes, &watch_signals()) {
+        Err(error) => {
+            eprintln!("braid-bench: {error}");
             ExitCode::from(FAILED)
         }
         Ok(()) => ExitCode::SUCCESS,

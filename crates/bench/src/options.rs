@@ -19,6 +19,7 @@ pub const HELP: &str = "\
 Usage: braid-bench [OPTIONS] [COMMAND ARGUMENT...]
        braid-bench compare [OPTIONS] [NAME=]'SERVER COMMAND LINE'...
        braid-bench active [OPTIONS] SERVER SERVER...
+       braid-bench floor PORT [BYTES]
 
 Loads a server that speaks the Redis protocol. Measures throughput, latency, and the server's
 processor time per request.
