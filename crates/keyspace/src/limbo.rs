@@ -17,12 +17,15 @@ use crate::entry::{Entry, ValueRef};
 use crate::lazy_free::{Garbage, LazyFree};
 
 /// A release of more allocations than this, or of a blob larger than [`LAZY_BYTES`], is left to
-/// the background thread.
+/// the background thread. Freeing a smaller blob only marks its pages as unused, which is faster
+/// than waking that thread; blobs of 8 MiB and more jemalloc gives back to the system at once.
 const LAZY_EFFORT: usize = 64;
-const LAZY_BYTES: usize = 256 * 1024;
+const LAZY_BYTES: usize = 4 << 20;
 
 /// Number of waiting blocks from which on [`Limbo::reclaim`] frees memory.
 const RECLAIM_AT: usize = 64;
+/// An entry with a blob of this capacity does not wait for others.
+const LARGE_BYTES: usize = 64 * 1024;
 
 enum Retired {
     Entry(u64),
@@ -45,18 +48,26 @@ pub(crate) fn is_heavy(entry: Entry<'_>) -> bool {
     }
 }
 
+/// True if an entry holds so much memory that it is freed as soon as possible.
+#[inline]
+fn is_large(entry: Entry<'_>) -> bool {
+    matches!(entry.value(), ValueRef::Blob(blob) if blob.capacity() >= LARGE_BYTES)
+}
+
 /// Unlinked memory of one executing thread.
 pub struct Limbo {
     gate: Arc<Gate>,
     lazy: Arc<LazyFree>,
     waiting: VecDeque<(u64, Retired)>,
+    /// Much memory waits, though perhaps in few blocks.
+    has_large: bool,
 }
 
 impl Limbo {
     /// A limbo for one of the gate's threads. While that is the only thread, memory is freed
     /// immediately.
     pub fn new(gate: Arc<Gate>, lazy: Arc<LazyFree>) -> Limbo {
-        Limbo { gate, lazy, waiting: VecDeque::new() }
+        Limbo { gate, lazy, waiting: VecDeque::new(), has_large: false }
     }
 
     /// Releases an entry and its value once no reader can see them any more.
@@ -70,12 +81,14 @@ impl Limbo {
             if self.gate.is_solo() {
                 self.lazy.send_announced(Garbage::Entry(entry.address()));
             } else {
+                self.has_large = true;
                 self.push(Retired::Heavy(entry.address()));
             }
         } else if self.gate.is_solo() {
             // SAFETY: no other thread executes; the caller unlinked it.
             unsafe { entry.release() };
         } else {
+            self.has_large |= is_large(entry);
             self.push(Retired::Entry(entry.address()));
         }
     }
@@ -116,9 +129,20 @@ impl Limbo {
     /// batches, outside the gate.
     #[inline]
     pub fn reclaim(&mut self) {
-        if self.waiting.len() >= RECLAIM_AT {
+        if self.has_large {
+            self.reclaim_large();
+        } else if self.waiting.len() >= RECLAIM_AT {
             self.reclaim_now();
         }
+    }
+
+    /// Frees all if no other thread is in a batch that may see it; otherwise, some batches later.
+    #[cold]
+    fn reclaim_large(&mut self) {
+        for _ in 0..EPOCHS {
+            self.reclaim_now();
+        }
+        self.has_large = !self.waiting.is_empty();
     }
 
     /// Frees memory that has waited long enough. The thread should be outside the gate: its own

@@ -65,7 +65,7 @@ super::directives! {
     activerehashing: bool => switch("activerehashing", true).always_on();
 
     /// Propagate evicted keys to replicas and the append-only file as UNLINK instead of DEL.
-    /// Freeing does not depend on it: values of more than 64 allocations or 256 KiB are freed in
+    /// Freeing does not depend on it: values of more than 64 allocations or 4 MiB are freed in
     /// the background, others immediately.
     lazyfree_lazy_eviction: bool => switch("lazyfree-lazy-eviction", false);
 

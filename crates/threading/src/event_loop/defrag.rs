@@ -29,12 +29,18 @@ pub(super) struct DefragSteps {
     pause: u64,
     /// Commands executed up to the last step.
     executed: u64,
+    /// Blocks freed since the thread's cache was given back: each may keep a slab alive.
+    keeps_blocks: bool,
 }
 
 impl<M: Model> EventLoop<M> {
     /// Runs a step if there is a pass and a step is due.
     pub(super) fn defragment(&mut self) {
         let share = u64::from(self.engine.keyspace.defrag.share());
+        if share == 0 && std::mem::take(&mut self.defrag.keeps_blocks) && !self.in_script {
+            self.worker.context.limbo.reclaim_now();
+            flush_cache();
+        }
         if self.in_script || share == 0 || !self.is_defrag_due() {
             return;
         }
@@ -48,6 +54,7 @@ impl<M: Model> EventLoop<M> {
         let mut others = |mover: &mut Mover| self.engine.scripts.relocate(mover);
         let goes_on = defragment(&self.engine.keyspace, context, &mut self.defrag.walk, nanos, &mut others);
         self.engine.keyspace.gate.leave(self.slot);
+        self.defrag.keeps_blocks = goes_on;
         if goes_on {
             context.limbo.reclaim();
         } else {
