@@ -25,6 +25,7 @@ use crate::eviction::Policy;
 use crate::hidden_slots::HiddenSlots;
 use crate::lazy_free::{Garbage, LazyFree};
 use crate::limbo;
+use crate::reader::READERS_MAX;
 use crate::slot_hash::begin_with_slot;
 use crate::snapshot::Snapshots;
 use crate::table::Table;
@@ -216,8 +217,8 @@ pub struct Keyspace {
     pub(crate) snapshots: Padded<Snapshots>,
     /// See `defrag.rs`.
     pub defrag: Padded<Defrag>,
-    /// Locked by the one [`Reader`](crate::reader::Reader).
-    pub(crate) reader: parking_lot::Mutex<()>,
+    /// Each is locked by a [`Reader`](crate::reader::Reader).
+    pub(crate) readers: [parking_lot::Mutex<()>; READERS_MAX],
 }
 
 /// Tables removed from the keyspace by [`Keyspace::flush`]. Freed when dropped.
@@ -293,7 +294,7 @@ impl Keyspace {
             hidden: HiddenSlots::default(),
             gone: HiddenSlots::default(),
             due: DueTimes::new(shape.shards.ilog2()),
-            gate: Arc::new(Gate::with_room(shape.threads, shape.threads_max, 2)),
+            gate: Arc::new(Gate::with_room(shape.threads, shape.threads_max, 1 + READERS_MAX)),
             lazy_free: LazyFree::start(),
             threads_max: shape.threads_max,
             counters: Slots::new(shape.threads_max),
@@ -308,7 +309,7 @@ impl Keyspace {
             sweep: AtomicU64::new(0),
             snapshots: Padded::default(),
             defrag: Padded::default(),
-            reader: parking_lot::Mutex::default(),
+            readers: Default::default(),
             own_expiring: parking_lot::Mutex::default(),
         };
         keyspace.make_room_for_threads(shape.threads);
@@ -331,9 +332,9 @@ impl Keyspace {
         self.threads_max
     }
 
-    /// The gate slot of the [`Reader`](crate::reader::Reader), after the walker's.
-    pub(crate) fn reader_slot(&self) -> usize {
-        self.threads_max + 1
+    /// The gate slot of a [`Reader`](crate::reader::Reader), after the walker's.
+    pub(crate) fn reader_slot(&self, reader: usize) -> usize {
+        self.threads_max + 1 + reader
     }
 
     /// Number of databases.

@@ -2,7 +2,7 @@
 //! Reads on a background thread: shard after shard, or the collections of some keys, so that a
 //! long command does not delay other commands.
 //!
-//! The thread has its own gate slot, which it enters for one shard at a time: a thread that stops
+//! A reader has its own gate slot, which it enters for one shard at a time: a thread that stops
 //! the world waits for at most one shard. Different shards are seen at different moments. A read
 //! here marks no key as used, counts nothing and removes nothing; expired keys are skipped.
 //!
@@ -22,59 +22,64 @@ use crate::object::ObjectRef;
 use crate::table::TableCursor;
 use crate::txn;
 
-/// Reads keys outside of the executing threads. At most one reader exists at a time.
+/// The most readers at a time.
+pub const READERS_MAX: usize = 8;
+
+/// Reads keys outside of the executing threads.
 pub struct Reader<'k> {
     keyspace: &'k Keyspace,
-    _one: MutexGuard<'k, ()>,
+    /// Its gate slot.
+    slot: usize,
+    _own: MutexGuard<'k, ()>,
 }
 
 /// One shard held for reading, inside the gate.
-struct Inside<'k>(&'k Keyspace, &'k Shard);
+struct Inside<'r>(&'r Reader<'r>, &'r Shard);
 
-impl<'k> Inside<'k> {
-    fn enter(keyspace: &'k Keyspace, shard: u32) -> Inside<'k> {
-        keyspace.gate.enter(keyspace.reader_slot());
-        let shard = keyspace.shard(shard);
+impl<'r> Inside<'r> {
+    fn enter(reader: &'r Reader<'_>, shard: u32) -> Inside<'r> {
+        reader.keyspace.gate.enter(reader.slot);
+        let shard = reader.keyspace.shard(shard);
         shard.lock.lock_shared();
-        Inside(keyspace, shard)
+        Inside(reader, shard)
     }
 }
 
 impl Drop for Inside<'_> {
     fn drop(&mut self) {
         self.1.lock.unlock_shared();
-        self.0.gate.leave(self.0.reader_slot());
+        self.0.keyspace.gate.leave(self.0.slot);
     }
 }
 
 /// Several shards, held exclusively, inside the gate.
-struct AllOf<'k>(&'k Keyspace, Vec<u32>);
+struct AllOf<'r>(&'r Reader<'r>, Vec<u32>);
 
-impl<'k> AllOf<'k> {
+impl<'r> AllOf<'r> {
     /// Locks the shards of some keys in ascending order, as every transaction does.
-    fn enter(keyspace: &'k Keyspace, hashes: impl Iterator<Item = u64>) -> AllOf<'k> {
-        let mut shards: Vec<u32> = hashes.map(|hash| keyspace.shard_of(hash)).collect();
+    fn enter(reader: &'r Reader<'_>, hashes: impl Iterator<Item = u64>) -> AllOf<'r> {
+        let mut shards: Vec<u32> = hashes.map(|hash| reader.keyspace.shard_of(hash)).collect();
         shards.sort_unstable();
         shards.dedup();
-        AllOf::of_shards(keyspace, shards)
+        AllOf::of_shards(reader, shards)
     }
 
     /// Locks these shards, which must be in ascending order.
-    fn of_shards(keyspace: &'k Keyspace, shards: Vec<u32>) -> AllOf<'k> {
-        keyspace.gate.enter(keyspace.reader_slot());
+    fn of_shards(reader: &'r Reader<'_>, shards: Vec<u32>) -> AllOf<'r> {
+        reader.keyspace.gate.enter(reader.slot);
         for &shard in &shards {
-            keyspace.shard(shard).lock.lock_exclusive();
+            reader.keyspace.shard(shard).lock.lock_exclusive();
         }
-        AllOf(keyspace, shards)
+        AllOf(reader, shards)
     }
 }
 
 impl Drop for AllOf<'_> {
     fn drop(&mut self) {
         for &shard in &self.1 {
-            self.0.shard(shard).lock.unlock_exclusive();
+            self.0.keyspace.shard(shard).lock.unlock_exclusive();
         }
-        self.0.gate.leave(self.0.reader_slot());
+        self.0.keyspace.gate.leave(self.0.slot);
     }
 }
 
@@ -141,10 +146,12 @@ impl CowWatch {
 }
 
 impl Keyspace {
-    /// The right to read outside of the executing threads; waits until the current reader is
-    /// dropped. The caller must hold no lock and be outside the gate.
+    /// The right to read outside of the executing threads; while there are [`READERS_MAX`] readers,
+    /// waits until one of them is dropped. The caller must hold no lock and be outside the gate.
     pub fn reader(&self) -> Reader<'_> {
-        Reader { keyspace: self, _one: self.reader.lock() }
+        let free = self.readers.iter().enumerate().find_map(|(place, one)| Some((place, one.try_lock()?)));
+        let (place, own) = free.unwrap_or_else(|| (0, self.readers[0].lock()));
+        Reader { keyspace: self, slot: self.reader_slot(place), _own: own }
     }
 }
 
@@ -154,7 +161,7 @@ impl Reader<'_> {
         if self.keyspace.shard(shard).table(db).is_empty() || self.keyspace.is_hidden(shard) {
             return;
         }
-        let inside = Inside::enter(self.keyspace, shard);
+        let inside = Inside::enter(self, shard);
         // SAFETY: the shard is held.
         unsafe {
             inside.1.table(db).for_each(|entry| {
@@ -179,7 +186,7 @@ impl Reader<'_> {
         if self.keyspace.shard(shard).table(db).is_empty() || self.keyspace.is_hidden(shard) {
             return None;
         }
-        let inside = Inside::enter(self.keyspace, shard);
+        let inside = Inside::enter(self, shard);
         // SAFETY: the shard is held.
         unsafe {
             inside.1.table(db).scan(cursor, most, |entry| {
@@ -198,9 +205,9 @@ impl Reader<'_> {
         now_ms: i64,
         look: impl FnOnce(Option<Entry<'_>>) -> R,
     ) -> R {
-        self.keyspace.gate.enter(self.keyspace.reader_slot());
+        self.keyspace.gate.enter(self.slot);
         let result = self.keyspace.look_at(db, key, now_ms, look);
-        self.keyspace.gate.leave(self.keyspace.reader_slot());
+        self.keyspace.gate.leave(self.slot);
         result
     }
 
@@ -221,7 +228,7 @@ impl Reader<'_> {
             flag: txn::new_watch_flag(),
             expiry: i64::MAX,
         });
-        let held = AllOf::enter(keyspace, hashes.iter().copied());
+        let held = AllOf::enter(self, hashes.iter().copied());
         let mut shared = Vec::with_capacity(keys.len());
         for (key, &hash) in keys.iter().zip(&hashes) {
             let shard = keyspace.shard(keyspace.shard_of(hash));
@@ -260,7 +267,7 @@ impl Reader<'_> {
         let keyspace = self.keyspace;
         let hash = keyspace.hash(key);
         let shard = keyspace.shard(keyspace.shard_of(hash));
-        let _held = AllOf::enter(keyspace, std::iter::once(hash));
+        let _held = AllOf::enter(self, std::iter::once(hash));
         // SAFETY: the shard is held.
         let entry = unsafe { shard.table(db).find(hash, keyspace.shard_bits(), key) }?;
         if entry.is_expired(now_ms) {
@@ -290,7 +297,7 @@ impl Reader<'_> {
         mut visit: impl FnMut(Found<'_>) -> usize,
     ) -> (Option<TableCursor>, u64) {
         let keyspace = self.keyspace;
-        let _held = AllOf::of_shards(keyspace, vec![u32::from(slot)]);
+        let _held = AllOf::of_shards(self, vec![u32::from(slot)]);
         let shard = keyspace.shard(u32::from(slot));
         let position = keyspace.journal.end();
         // SAFETY: the shard is held exclusively, and no reference to a collection exists.
@@ -325,7 +332,7 @@ impl Reader<'_> {
         mut visit: impl FnMut(usize, Option<Found<'_>>),
     ) -> u64 {
         let keyspace = self.keyspace;
-        let _held = AllOf::of_shards(keyspace, vec![u32::from(slot)]);
+        let _held = AllOf::of_shards(self, vec![u32::from(slot)]);
         let shard = keyspace.shard(u32::from(slot));
         for (index, (db, key)) in keys.iter().enumerate() {
             // SAFETY: the shard is held exclusively.
@@ -341,7 +348,7 @@ impl Reader<'_> {
         let keyspace = self.keyspace;
         for key in &watch.keys {
             let hash = keyspace.hash(key);
-            let held = AllOf::enter(keyspace, std::iter::once(hash));
+            let held = AllOf::enter(self, std::iter::once(hash));
             // SAFETY: the shard is held exclusively.
             unsafe { keyspace.shard(keyspace.shard_of(hash)).watchers.remove(watch.db, key, &watch.flag) };
             drop(held);

@@ -1,24 +1,33 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Looks at the keys that are there already, for new indexes: on a thread of its own, a few
-//! documents at a time under a shard's lock, shared with other readers.
+//! Looks at the keys that are there already, for new indexes: on threads of its own, about as many
+//! as serve clients, a few documents at a time under a shard's lock, shared with other readers.
 //!
 //! Changes meanwhile come by the hook of all changes. Both bring a key as it is, each under the
 //! lock of its shard: whoever comes last has seen the last value.
 
+use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Weak};
+use std::thread::Builder;
 use std::time::Duration;
 
 use braid_base::clock::unix_ms;
 use braid_clients::attention::LOADING;
 use braid_executor::Engine;
 use braid_keyspace::documents::INDEXED_DB;
+use braid_keyspace::reader::READERS_MAX;
 use braid_keyspace::{Keyspace, scan};
+use braid_persistence::take_short_turns;
 
 use crate::index::SearchIndex;
 
 /// Keys looked at under one lock: about a millisecond.
 const SLICE_KEYS: usize = 64;
+/// The same, of indexes with vectors.
+const SLICE_VECTORS: usize = 4;
+
+/// One reader is left for commands that work in the background.
+const THREADS_MAX: usize = READERS_MAX - 1;
 
 /// Up to so many keys are looked at at once, by the command that makes the index.
 const AT_ONCE_KEYS: usize = 1000;
@@ -33,13 +42,17 @@ pub fn start(engine: &Weak<Engine>, indexes: Vec<Arc<SearchIndex>>) {
     let run = move || {
         if let Some(engine) = weak.upgrade() {
             wait_for_dataset(&engine);
-            look_at_all(&engine.keyspace, &indexes);
+            look_at_all(&engine, &indexes);
         }
         indexes.iter().for_each(|index| index.building.is_running.store(false, Relaxed));
     };
-    if let Err(wrong) = std::thread::Builder::new().name("search_build".into()).spawn(run) {
+    if let Err(wrong) = thread().spawn(run) {
         log::warn!("Cannot start a thread that fills search indexes: {wrong}");
     }
+}
+
+fn thread() -> Builder {
+    Builder::new().name("search_build".into())
 }
 
 /// While files are loaded, the keys are not all there.
@@ -49,28 +62,48 @@ fn wait_for_dataset(engine: &Engine) {
     }
 }
 
-fn look_at_all(keyspace: &Keyspace, indexes: &[Arc<SearchIndex>]) {
-    let shards = keyspace.shard_count() as u32;
+fn look_at_all(engine: &Engine, indexes: &[Arc<SearchIndex>]) {
+    let shards = engine.keyspace.shard_count() as u32;
     for index in indexes {
         index.building.all.store(u64::from(shards), Relaxed);
     }
-    for shard in 0..shards {
-        let mut cursor = Some(Default::default());
-        while let Some(from) = cursor {
-            if indexes.iter().all(|index| index.is_dropped.load(Relaxed)) {
-                return;
+    let next = AtomicU32::new(0);
+    let work = || {
+        take_short_turns();
+        let mut next =
+            std::iter::repeat_with(|| next.fetch_add(1, Relaxed)).take_while(|next| *next < shards);
+        while let Some(shard) = next.next()
+            && indexes.iter().any(|index| !index.is_dropped.load(Relaxed))
+            && !engine.shutdown.is_requested()
+        {
+            look_at_shard(&engine.keyspace, shard, indexes);
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..engine.config.io_threads().min(THREADS_MAX) {
+            if let Err(wrong) = thread().spawn_scoped(scope, work) {
+                log::warn!("Fewer threads than intended fill search indexes: {wrong}");
             }
-            let now = unix_ms();
-            let reader = keyspace.reader();
-            cursor = reader.visit_some(shard, INDEXED_DB, from, SLICE_KEYS, now, |entry| {
-                for index in indexes {
-                    index.bring(shard, entry.key(), Some(entry), now);
-                }
-            });
         }
-        for index in indexes {
-            index.building.done.store(u64::from(shard) + 1, Relaxed);
-        }
+        work();
+    });
+}
+
+fn look_at_shard(keyspace: &Keyspace, shard: u32, indexes: &[Arc<SearchIndex>]) {
+    let has_vectors = indexes.iter().any(|index| index.definition().vector_fields().next().is_some());
+    let slice = if has_vectors { SLICE_VECTORS } else { SLICE_KEYS };
+    let mut cursor = Some(Default::default());
+    while let Some(from) = cursor {
+        let now = unix_ms();
+        let reader = keyspace.reader();
+        cursor = reader.visit_some(shard, INDEXED_DB, from, slice, now, |entry| {
+            for index in indexes {
+                index.bring(shard, entry.key(), Some(entry), now);
+            }
+        });
+    }
+    for index in indexes {
+        index.building.done.fetch_add(1, Relaxed);
     }
 }
 

@@ -3,6 +3,9 @@
 //!
 //! One for all parts, with a lock of its own, taken after the part's. A vector is known by the
 //! number of its document; whoever asks compares the generations.
+//!
+//! In a graph the place of a vector is looked for without that lock (`vectors`, `place.rs`), so
+//! threads add vectors beside each other and beside queries.
 
 use std::collections::HashMap;
 
@@ -10,11 +13,14 @@ use braid_search::execute::{DocSet, Vectors};
 use braid_search::index::DocRef;
 use braid_search::query::VectorOptions;
 use braid_search::schema::FieldId;
-use braid_vectors::{Graph, Metric, Quantisation, Shape};
+use braid_vectors::{Error, Found, Graph, Metric, Quantisation, Shape, SharedGraph, State, Visit};
 use parking_lot::RwLock;
 
 use crate::definition::{Algorithm, VectorField};
 use crate::values::components;
+
+/// In smaller graphs a place is found at once.
+const VISITED_LEAST: usize = 64;
 
 /// Vectors in the order of their numbers.
 struct Flat {
@@ -23,7 +29,45 @@ struct Flat {
 
 enum Store {
     Flat(Flat),
-    Graph(Box<Graph>),
+    Graph(Stored),
+}
+
+/// A graph, and how often it has changed.
+struct Stored {
+    graph: SharedGraph,
+    put: u64,
+    removed: u64,
+}
+
+impl Stored {
+    fn state(&self) -> State {
+        State { uid: 0, put: self.put, removed: self.removed, len: self.graph.len() as u32 }
+    }
+
+    /// The level of a document's vector.
+    fn level(&self, doc: DocRef) -> u8 {
+        let random = u64::from(doc.doc) << 16 | u64::from(doc.part);
+        self.graph.level_from(random.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29))
+    }
+
+    /// Adds a document's vector, or replaces the one that it has; returns its number.
+    fn put(
+        &mut self,
+        doc: DocRef,
+        vector: &[f32],
+        ef: usize,
+        known: Option<u32>,
+        found: Option<Found>,
+    ) -> Result<u32, Error> {
+        let near = found.and_then(|found| found.until(self.state()));
+        let (near, level) = (near.as_ref(), self.level(doc));
+        let id = match known {
+            Some(id) => self.graph.own_mut().replace_near(id, vector, ef, level, near).map(|()| id),
+            None => self.graph.add_near(vector, 0, ef, level, near),
+        }?;
+        self.put += 1;
+        Ok(id)
+    }
 }
 
 /// The vectors of a field.
@@ -44,21 +88,32 @@ impl Field {
     fn new(definition: &VectorField) -> Option<Field> {
         let store = match definition.algorithm {
             Algorithm::Flat => Store::Flat(Flat { numbers: Vec::new() }),
-            Algorithm::Hnsw { links, .. } => Store::Graph(Box::new(
-                Graph::new(Shape {
+            Algorithm::Hnsw { links, .. } => {
+                let graph = Graph::new(Shape {
                     metric: definition.metric,
                     quantisation: Quantisation::F32,
                     dim: definition.dimensions,
                     links,
-                })
-                .ok()?,
-            )),
+                });
+                Store::Graph(Stored { graph: SharedGraph::new(graph.ok()?), put: 0, removed: 0 })
+            }
         };
         Some(Field { definition: definition.clone(), store, docs: Vec::new(), places: HashMap::new() })
     }
 
-    fn remove(&mut self, part: u16, doc: u32) {
-        let Some(id) = self.places.remove(&(part, doc)) else { return };
+    /// Removes a document's vector. The document's number may be another one's by now, which is
+    /// told by the generation.
+    fn remove(&mut self, doc: DocRef) {
+        let Some(&id) = self.places.get(&(doc.part, doc.doc)) else { return };
+        if self.docs[id as usize].generation != doc.generation {
+            return;
+        }
+        self.take(id);
+    }
+
+    fn take(&mut self, id: u32) {
+        let DocRef { part, doc, .. } = self.docs[id as usize];
+        self.places.remove(&(part, doc));
         let dim = self.definition.dimensions as usize;
         match &mut self.store {
             Store::Flat(flat) => {
@@ -66,7 +121,10 @@ impl Field {
                 flat.numbers.copy_within(last.., at);
                 flat.numbers.truncate(last);
             }
-            Store::Graph(graph) => drop(graph.remove(id)),
+            Store::Graph(stored) => {
+                stored.removed += 1;
+                stored.graph.own_mut().remove(id);
+            }
         }
         self.docs.swap_remove(id as usize);
         if let Some(moved) = self.docs.get(id as usize) {
@@ -74,25 +132,43 @@ impl Field {
         }
     }
 
-    fn put(&mut self, doc: DocRef, vector: &[f32]) {
-        self.remove(doc.part, doc.doc);
-        let id = self.docs.len() as u32;
-        match &mut self.store {
+    /// A visit that looks for the place of a document's vector, if that takes long.
+    fn visit(&self, doc: DocRef) -> Option<(Visit, usize)> {
+        let (Store::Graph(stored), Algorithm::Hnsw { ef_construction, .. }) =
+            (&self.store, self.definition.algorithm)
+        else {
+            return None;
+        };
+        let is_worth_it = stored.graph.len() >= VISITED_LEAST;
+        let visit = is_worth_it.then(|| Visit::begin(&stored.graph, stored.state(), stored.level(doc)));
+        Some((visit??, ef_construction))
+    }
+
+    fn put(&mut self, doc: DocRef, vector: &[f32], found: Option<Found>) {
+        let known = self.places.get(&(doc.part, doc.doc)).copied();
+        if let (Store::Flat(_), Some(id)) = (&self.store, known) {
+            // It comes after all others.
+            self.take(id);
+        }
+        let id = match &mut self.store {
             Store::Flat(flat) => {
                 let factor = if self.definition.metric == Metric::Cosine { unit_factor(vector) } else { 1.0 };
                 flat.numbers.extend(vector.iter().map(|number| number * factor));
+                self.docs.len() as u32
             }
-            Store::Graph(graph) => {
+            Store::Graph(stored) => {
                 let Algorithm::Hnsw { ef_construction, .. } = self.definition.algorithm else { return };
-                let random = u64::from(doc.doc) << 16 | u64::from(doc.part);
-                let level = graph.level_from(random.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29));
-                if graph.add(vector, 0, ef_construction, level).is_err() {
-                    return;
-                }
+                let Ok(id) = stored.put(doc, vector, ef_construction, known, found) else { return };
+                id
+            }
+        };
+        match self.docs.get_mut(id as usize) {
+            Some(of) => *of = doc,
+            None => {
+                self.docs.push(doc);
+                self.places.insert((doc.part, doc.doc), id);
             }
         }
-        self.docs.push(doc);
-        self.places.insert((doc.part, doc.doc), id);
     }
 
     /// A distance as RediSearch shows it: graphs have a negative product.
@@ -147,15 +223,19 @@ impl VectorStores {
     pub fn put(&self, doc: DocRef, vectors: &[(FieldId, Vec<f32>)]) {
         for (id, field) in &*self.fields.read() {
             match vectors.iter().find(|(one, _)| one == id) {
-                Some((_, vector)) => field.write().put(doc, vector),
-                None => field.write().remove(doc.part, doc.doc),
+                Some((_, vector)) => {
+                    let visit = field.read().visit(doc);
+                    let found = visit.and_then(|(visit, ef)| visit.look_around(vector, ef).ok());
+                    field.write().put(doc, vector, found);
+                }
+                None => field.write().remove(doc),
             }
         }
     }
 
     pub fn remove(&self, doc: DocRef) {
         for field in self.fields.read().values() {
-            field.write().remove(doc.part, doc.doc);
+            field.write().remove(doc);
         }
     }
 
@@ -165,7 +245,7 @@ impl VectorStores {
             let field = field.read();
             let vectors = match &field.store {
                 Store::Flat(flat) => flat.numbers.capacity() * size_of::<f32>(),
-                Store::Graph(graph) => graph.memory_bytes(),
+                Store::Graph(stored) => stored.graph.memory_bytes(),
             };
             vectors
                 + field.docs.capacity() * size_of::<DocRef>()
@@ -207,7 +287,7 @@ impl Vectors for VectorStores {
                 found.sort_by(nearer);
                 Ok(found.into_iter().map(|(id, distance)| (field.docs[id as usize], distance)).collect())
             }
-            Store::Graph(graph) => {
+            Store::Graph(Stored { graph, .. }) => {
                 let Algorithm::Hnsw { ef_runtime, .. } = field.definition.algorithm else {
                     return Ok(Vec::new());
                 };
@@ -244,7 +324,7 @@ impl Vectors for VectorStores {
             }
             Store::Flat(flat) => (0..).zip(field.all_distances(flat, &query)).collect(),
             // Exactly: a walk would have to guess how far it must go.
-            Store::Graph(graph) => {
+            Store::Graph(Stored { graph, .. }) => {
                 let query = graph.query(&query).map_err(|wrong| wrong.to_string())?;
                 (0..graph.len() as u32).map(|id| (id, field.shown(graph.distance(&query, id)))).collect()
             }
@@ -277,6 +357,10 @@ mod tests {
             }
             (0..50).step_by(3).for_each(|id| stores.remove(doc(id)));
             stores.put(doc(1), &[]);
+            // The number of a document that goes may have been given to the next one already.
+            stores.remove(DocRef { generation: 7, ..doc(2) });
+            stores.put(doc(4), &[(0, vec![9.0, 9.0]), (1, vec![9.0, 9.0])]);
+            stores.put(doc(4), &[(0, vec![0.0, 2.0]), (1, vec![0.0, 2.0])]);
             let query: Vec<u8> = [0.5f32, 2.0].iter().flat_map(|number| number.to_le_bytes()).collect();
             let find = |field| {
                 let mut found = stores.nearest(field, &query, 5, &VectorOptions::default(), None).unwrap();
@@ -289,5 +373,58 @@ mod tests {
             assert_eq!(near(0), near(1), "{metric:?}");
             assert!(stores.nearest(0, &query[..4], 1, &VectorOptions::default(), None).is_err());
         }
+    }
+
+    /// Vectors are put, replaced and removed by four threads, beside queries. Afterwards the graph
+    /// finds what a list finds.
+    #[test]
+    fn threads_put_vectors_beside_each_other() {
+        const EACH: u32 = 400;
+        let stores = VectorStores::default();
+        let of = |algorithm| VectorField {
+            algorithm,
+            element: ElementType::Float32,
+            dimensions: 8,
+            metric: Metric::L2,
+        };
+        stores.add_field(0, &of(Algorithm::Flat));
+        stores.add_field(1, &of(Algorithm::Hnsw { links: 16, ef_construction: 100, ef_runtime: 50 }));
+        let vector = |random: &mut fastrand::Rng| (0..8).map(|_| random.f32()).collect::<Vec<f32>>();
+        let query = |random: &mut fastrand::Rng| -> Vec<u8> {
+            vector(random).iter().flat_map(|number| number.to_le_bytes()).collect()
+        };
+        let options = VectorOptions::default();
+        std::thread::scope(|scope| {
+            for part in 0..4 {
+                let (stores, options, vector, query) = (&stores, &options, &vector, &query);
+                scope.spawn(move || {
+                    let mut random = fastrand::Rng::with_seed(u64::from(part));
+                    let doc = |doc| DocRef { part, doc, generation: 0 };
+                    for number in 0..EACH {
+                        let put = vector(&mut random);
+                        stores.put(doc(number), &[(0, put.clone()), (1, put)]);
+                        let other = random.u32(0..=number);
+                        match number % 4 {
+                            0 => stores.remove(doc(other)),
+                            1 => {
+                                let put = vector(&mut random);
+                                stores.put(doc(other), &[(0, put.clone()), (1, put)]);
+                            }
+                            _ => drop(stores.nearest(1, &query(&mut random), 5, options, None)),
+                        }
+                    }
+                });
+            }
+        });
+        let (mut random, mut found) = (fastrand::Rng::with_seed(9), 0);
+        for _ in 0..50 {
+            let query = query(&mut random);
+            let find = |field| stores.nearest(field, &query, 10, &options, None).unwrap();
+            let (all, near) = (find(0), find(1));
+            assert_eq!(near.len(), 10);
+            let is_found = |(doc, _): &&(DocRef, f64)| near.iter().any(|(other, _)| doc == other);
+            found += all.iter().filter(is_found).count();
+        }
+        assert!(found > 475, "{found} of 500");
     }
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use braid_base::hash::KeyHasher;
 use braid_keyspace::entry::Value;
 use braid_keyspace::keyspace::{Keyspace, Shape};
-use braid_keyspace::reader::CowValue;
+use braid_keyspace::reader::{CowValue, READERS_MAX, Reader};
 use braid_keyspace::{Context, Event, Expiry, KeyRef, Txn};
 use braid_values::sorted_set::{AddRule, PackedLimits, SortedSet};
 
@@ -53,6 +53,29 @@ fn reader_skips_expired_keys() {
         !matches!(shared[0], CowValue::Missing)
     };
     assert!(has("a", 0) && has("c", 0) && !has("b", 0) && !has("a", 1) && !has("d", 0));
+}
+
+#[test]
+fn readers_read_at_the_same_time() {
+    let keyspace = keyspace(1);
+    set(&keyspace, &mut Context::new(&keyspace, 0), "key", Expiry::Clear);
+    let shard = keyspace.shard_of(keyspace.hash(b"key"));
+    let mut readers: Vec<_> = (0..READERS_MAX).map(|_| keyspace.reader()).collect();
+    // All of them are inside at the end.
+    fn visit(readers: &[Reader<'_>], shard: u32) -> usize {
+        let Some((first, others)) = readers.split_first() else { return 0 };
+        let mut count = 0;
+        first.visit_shard(shard, 0, NOW, |_| count += 1 + visit(others, shard));
+        count
+    }
+    assert_eq!(visit(&readers, shard), READERS_MAX);
+    std::thread::scope(|scope| {
+        let next = scope.spawn(|| visit(&[keyspace.reader()], shard));
+        assert!(!next.is_finished());
+        readers.pop();
+        readers.remove(0);
+        assert_eq!(next.join().ok(), Some(1));
+    });
 }
 
 fn scores(value: &CowValue) -> Vec<f64> {
@@ -161,12 +184,17 @@ fn keys_that_stay_are_met_once_while_threads_change_others() {
                     }
                 });
             }
-            for _ in 0..if cfg!(miri) { 5 } else { 30 } {
-                let mut found = walk(&keyspace);
-                found.retain(|name| name.starts_with("stable"));
-                assert_eq!(found, stable);
-            }
+            let walks = || {
+                (0..if cfg!(miri) { 3 } else { 15 }).all(|_| {
+                    let mut found = walk(&keyspace);
+                    found.retain(|name| name.starts_with("stable"));
+                    found == *stable
+                })
+            };
+            let other = scope.spawn(walks);
+            let outcome = (walks(), other.join().unwrap_or(false));
             ended.store(true, Relaxed);
+            assert_eq!(outcome, (true, true));
         });
     }
 }

@@ -8,6 +8,7 @@
 //! store      the graph in memory
 //! beam       the walk of one level, and the descent to it
 //! near       the search for the place of a new vector
+//! place      what it finds, kept until the vector is added
 //! plan       which links a new vector will get
 //! link       which vectors are linked: on insertion, and the repair after a removal
 //! codec      vectors as words: quantisation and distances
@@ -38,6 +39,7 @@ mod locks;
 mod matching;
 mod near;
 mod parallel;
+mod place;
 mod plan;
 mod projection;
 mod save;
@@ -52,6 +54,7 @@ pub use codec::Codec;
 pub use matching::Matches;
 pub use near::Near;
 pub use parallel::Adder;
+pub use place::{Found, State, Visit};
 pub use projection::Projection;
 pub use save::Loader;
 pub use search::{Hit, Query};

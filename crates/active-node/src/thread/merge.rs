@@ -408,7 +408,9 @@ impl Thread<'_> {
             }
             // Clients get as much time as the copy: their threads may not have been scheduled
             // before the next stop otherwise.
-            std::thread::sleep(stopped.min(REST_MAX));
+            if !self.engine.shutdown.is_requested() {
+                std::thread::sleep(stopped.min(REST_MAX));
+            }
         }
         self.note_all_long();
         // The applied vector has the copy now.

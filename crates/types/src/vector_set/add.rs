@@ -9,8 +9,7 @@ use braid_keyspace::txn::KeyRef;
 use braid_keyspace::{Event, Expiry};
 use braid_spec::{CommandError, CommandResult};
 use braid_values::vector_set::VectorSet;
-use braid_values::vector_set::place::Found;
-use braid_vectors::{Metric, Projection, Quantisation, Shape};
+use braid_vectors::{Found, Metric, Projection, Quantisation, Shape};
 
 use super::arguments::{INVALID_VECTOR, SLICE_NANOS, nanos, vector, wrong_dimension, wrong_input};
 use crate::family::reply_bool;

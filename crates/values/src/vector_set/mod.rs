@@ -3,7 +3,6 @@
 //!
 //! ```text
 //! value.rs     the set: a graph of vectors (crate `vectors`) and the names of its numbers
-//! place.rs     the search for the place of a new element
 //! filter/      expressions over the attributes of elements
 //! rdb.rs       its own form in dump files
 //! redis.rs     the form of Redis 8
@@ -11,7 +10,6 @@
 //! ```
 
 pub mod filter;
-pub mod place;
 mod rdb;
 mod redis;
 mod rewrite;

@@ -16,10 +16,9 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use braid_base::relocation::Mover;
 use braid_containers::member_table::{Expiry, Member, Table};
-use braid_vectors::{Error, Graph, Hit, Matches, Projection, Query, Shape, SharedGraph};
+use braid_vectors::{Error, Found, Graph, Hit, Matches, Projection, Query, Shape, SharedGraph, State, Visit};
 
 use super::filter::Filter;
-use super::place::{Found, State, Visit};
 
 /// Size from which on a snapshot shares the set, in bytes.
 const LARGE: usize = 64 * 1024;
@@ -182,11 +181,11 @@ impl VectorSet {
 
     /// Lets the calling thread look around without a lock, unless a snapshot shares the set.
     pub fn visit(&self) -> Option<Visit> {
-        Some(Visit { guest: self.graph.visit()?, state: self.state(), level: self.next_level() })
+        Visit::begin(&self.graph, self.state(), self.next_level())
     }
 
     fn state(&self) -> State {
-        State { uid: self.uid, serial: self.serial, removed: self.removed, len: self.len() as u32 }
+        State { uid: self.uid, put: self.serial, removed: self.removed, len: self.len() as u32 }
     }
 
     fn next_level(&self) -> u8 {
