@@ -29,6 +29,7 @@ mod long_scripts;
 mod messages;
 mod metrics;
 mod migrate;
+mod moving;
 mod page;
 mod scanning;
 mod script_debugger;
