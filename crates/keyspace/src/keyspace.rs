@@ -25,7 +25,6 @@ use crate::eviction::Policy;
 use crate::hidden_slots::HiddenSlots;
 use crate::lazy_free::{Garbage, LazyFree};
 use crate::limbo;
-use crate::reader::READERS_MAX;
 use crate::slot_hash::begin_with_slot;
 use crate::snapshot::Snapshots;
 use crate::table::Table;
@@ -220,6 +219,9 @@ pub struct Keyspace {
     /// Each is locked by a [`Reader`](crate::reader::Reader).
     pub(crate) readers: [parking_lot::Mutex<()>; READERS_MAX],
 }
+
+/// The most [readers](crate::reader::Reader) at a time.
+pub const READERS_MAX: usize = 8;
 
 /// Tables removed from the keyspace by [`Keyspace::flush`]. Freed when dropped.
 #[derive(Default)]

@@ -22,9 +22,6 @@ use crate::object::ObjectRef;
 use crate::table::TableCursor;
 use crate::txn;
 
-/// The most readers at a time.
-pub const READERS_MAX: usize = 8;
-
 /// Reads keys outside of the executing threads.
 pub struct Reader<'k> {
     keyspace: &'k Keyspace,
@@ -146,8 +143,9 @@ impl CowWatch {
 }
 
 impl Keyspace {
-    /// The right to read outside of the executing threads; while there are [`READERS_MAX`] readers,
-    /// waits until one of them is dropped. The caller must hold no lock and be outside the gate.
+    /// The right to read outside of the executing threads. While there are
+    /// [`READERS_MAX`](crate::keyspace::READERS_MAX) readers, waits until one of them is dropped.
+    /// The caller must hold no lock and be outside the gate.
     pub fn reader(&self) -> Reader<'_> {
         let free = self.readers.iter().enumerate().find_map(|(place, one)| Some((place, one.try_lock()?)));
         let (place, own) = free.unwrap_or_else(|| (0, self.readers[0].lock()));

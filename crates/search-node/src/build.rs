@@ -15,7 +15,7 @@ use braid_base::clock::unix_ms;
 use braid_clients::attention::LOADING;
 use braid_executor::Engine;
 use braid_keyspace::documents::INDEXED_DB;
-use braid_keyspace::reader::READERS_MAX;
+use braid_keyspace::keyspace::READERS_MAX;
 use braid_keyspace::{Keyspace, scan};
 use braid_persistence::take_short_turns;
 

@@ -6,8 +6,8 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use braid_base::hash::KeyHasher;
 use braid_keyspace::entry::Value;
-use braid_keyspace::keyspace::{Keyspace, Shape};
-use braid_keyspace::reader::{CowValue, READERS_MAX, Reader};
+use braid_keyspace::keyspace::{Keyspace, READERS_MAX, Shape};
+use braid_keyspace::reader::{CowValue, Reader};
 use braid_keyspace::{Context, Event, Expiry, KeyRef, Txn};
 use braid_values::sorted_set::{AddRule, PackedLimits, SortedSet};
 
