@@ -443,6 +443,9 @@ fn shipped_package_that_is_optimised_less() {
     assert_eq!(planted("Cargo.toml", &format!("{profiles}\n{dist}")), []);
     reports("Cargo.toml", profiles, "profiles", "Cargo.toml");
     reports("Cargo.toml", &format!("{profiles}tokio.opt-level = 1\n\n{dist}"), "profiles", "Cargo.toml");
+    let (release, dist) = ("[profile.release]\nopt-level = 2\n", "[profile.dist]\ninherits = \"release\"\n");
+    assert_eq!(planted("Cargo.toml", &format!("{release}\n{dist}opt-level = 3\n")), []);
+    reports("Cargo.toml", &format!("{release}\n{dist}"), "profiles", "Cargo.toml");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What is shipped is optimised everywhere: a package that `release` builds faster, by optimising
-//! it less, is named again under `dist`, which would inherit that.
+//! What is shipped is optimised everywhere: `dist` would inherit it if `release` optimises less,
+//! as a whole or for a package.
 
 use super::violation;
 use crate::{Tree, Violation};
@@ -10,18 +10,26 @@ pub const NAME: &str = "profiles";
 const MANIFEST: &str = "Cargo.toml";
 const RELEASE: &str = "[profile.release.package]";
 const DIST: &str = "[profile.dist.package]";
-/// The end of a line that optimises a package fully.
-const FULLY: &str = ".opt-level = 3";
+const RELEASE_AS_A_WHOLE: &str = "[profile.release]";
+const DIST_AS_A_WHOLE: &str = "[profile.dist]";
+/// The line that optimises fully; for a package, after its name and a point.
+const FULLY: &str = "opt-level = 3";
 
 pub fn check(tree: &Tree) -> Vec<Violation> {
     let text = tree.text(MANIFEST).unwrap_or_default();
-    let shipped: Vec<&str> = lines(text, DIST).filter_map(|(_, line)| line.strip_suffix(FULLY)).collect();
+    let shipped = lines(text, DIST).filter_map(|(_, line)| line.strip_suffix(FULLY)?.strip_suffix('.'));
+    let shipped: Vec<&str> = shipped.collect();
+    let is_full = lines(text, DIST_AS_A_WHOLE).any(|(_, line)| line == FULLY);
+    let whole = lines(text, RELEASE_AS_A_WHOLE)
+        .filter(|(_, line)| line.starts_with("opt-level") && *line != FULLY && !is_full)
+        .map(|(number, _)| violation(NAME, MANIFEST, number, "dist inherits this".to_owned()));
     lines(text, RELEASE)
         .filter_map(|(number, line)| Some((number, line.split_once('.')?.0)))
         .filter(|(_, package)| !shipped.contains(package))
         .map(|(number, package)| {
             violation(NAME, MANIFEST, number, format!("dist inherits this for {package}"))
         })
+        .chain(whole)
         .collect()
 }
 
