@@ -14,6 +14,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use braid_base::clock::unix_ms;
 use braid_clients::Message;
 use braid_clients::attention::FEEDS;
+pub use braid_feed::Figures;
 use braid_feed::{Feed, Source};
 use braid_replication::history::History;
 use braid_spec::{Command, CommandError, CommandResult, Flags, KeyFlags, keys};
@@ -102,8 +103,19 @@ pub fn source<'s>(engine: &'s Engine, session: &Session, history: &'s History) -
     if engine.sync_writes.waits_for_disk() {
         end = end.min(engine.append_only.appender.synced());
     }
+    source_until(engine, history, end)
+}
+
+/// What may be read up to an offset in the journal that [`source`] has found.
+pub fn source_until<'s>(engine: &'s Engine, history: &'s History, end: u64) -> Source<'s> {
+    let journal = &engine.keyspace.journal;
     let is_primary = !engine.replication.link.is_replica();
     Source { journal, history, commands: &engine.commands.table, end, is_primary }
+}
+
+/// The number of clients that wait for entries.
+pub fn waiting_readers(engine: &Engine) -> usize {
+    engine.feed_waiters.count()
 }
 
 impl Call<'_, '_> {

@@ -1,30 +1,55 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The definition of a feed: its name, the keys that it is about, and whether it has values.
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
 use braid_base::glob;
 
 /// The words that define a feed in the directive `change-feed`.
 pub const WORDS: usize = 3;
 
+/// What has been read of a feed.
+#[derive(Default, Debug)]
+pub struct Figures {
+    /// Entries that readers got.
+    pub entries: AtomicU64,
+    /// Gaps that readers were told of.
+    pub gaps: AtomicU64,
+    /// Bytes of the journal that were looked at for them.
+    pub bytes: AtomicU64,
+}
+
 /// A feed.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, Debug)]
 pub struct Feed {
     /// The name under which clients read it, in all databases.
     pub name: Box<[u8]>,
     /// A glob pattern of keys.
-    pattern: Box<[u8]>,
+    pub pattern: Box<[u8]>,
     /// The pattern matches every key.
     is_for_all: bool,
     /// Entries have values, or the arguments of the command.
     pub has_values: bool,
     /// Different for each definition of this process.
     pub number: u64,
+    pub figures: Arc<Figures>,
 }
+
+impl PartialEq for Feed {
+    fn eq(&self, other: &Feed) -> bool {
+        let Feed { name, pattern, has_values, number, .. } = self;
+        (name, pattern, has_values, number) == (&other.name, &other.pattern, &other.has_values, &other.number)
+    }
+}
+
+impl Eq for Feed {}
 
 impl Feed {
     pub fn new(name: &[u8], pattern: &[u8], has_values: bool) -> Feed {
         let is_for_all = !pattern.is_empty() && pattern.iter().all(|&byte| byte == b'*');
-        Feed { name: name.into(), pattern: pattern.into(), is_for_all, has_values, number: 0 }
+        let (name, pattern, figures) = (name.into(), pattern.into(), Arc::default());
+        Feed { name, pattern, is_for_all, has_values, number: 0, figures }
     }
 
     /// The same definition under a number.

@@ -30,10 +30,10 @@ use positions::Positions;
 
 pub use braid_replication::link::LinkError;
 pub use change::{Change, Content, Event};
-pub use definition::{Feed, WORDS, parse};
+pub use definition::{Feed, Figures, WORDS, parse};
 pub use id::EntryId;
 pub use positions::ReadPoint;
-pub use reading::{Ended, Entry, FieldValue, Gap, Missed, Reading, Source};
+pub use reading::{Ended, Entry, FieldValue, Gap, Mark, Missed, Reading, Source};
 
 /// The feeds of a server.
 #[derive(Default)]
@@ -62,6 +62,11 @@ impl Feeds {
     #[cold]
     fn find(&self, name: &[u8]) -> Option<Arc<Feed>> {
         self.list.read().iter().find(|feed| *feed.name == *name).cloned()
+    }
+
+    /// All feeds, in the order of the configuration.
+    pub fn list(&self) -> Vec<Arc<Feed>> {
+        self.list.read().clone()
     }
 
     /// False if a key with this hash is certainly not a feed.

@@ -8,6 +8,8 @@
 //!
 //! If the bytes after the ID are gone, or the ID is of another history, the reading has a [`Gap`].
 
+use std::sync::atomic::Ordering::Relaxed;
+
 use braid_journal::{Boundary, Journal, Reader};
 use braid_replication::history::History;
 use braid_replication::link::LinkError;
@@ -60,6 +62,21 @@ pub struct Gap {
     pub after: EntryId,
     /// Before the first entry that follows.
     pub next: EntryId,
+}
+
+/// There is nothing for the reader up to a place far behind the ID that it named: it should name
+/// this one from now on. The server remembers how far it has looked, but another one, after a
+/// failover, may no longer have the bytes between.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Mark {
+    pub id: EntryId,
+}
+
+impl Mark {
+    /// The fields of the entry that shows it.
+    pub fn fields(&self) -> [(&'static str, String); 1] {
+        [("event", "mark".to_owned())]
+    }
 }
 
 /// An entry of a feed.
@@ -266,14 +283,15 @@ impl<'e> Reading<'e> {
         let Source { journal, history, commands, end, .. } = *source;
         let (mut step, limit) = (STEP_MIN, reader.position().saturating_add(bytes));
         let begin = scanner.place();
-        loop {
+        let mut entries = 0;
+        let ended = loop {
             let here = reader.position();
             if here >= end {
-                return Ok(Ended::AtEnd);
+                break Ended::AtEnd;
             }
             // A unit that is larger than that is read to its end.
             if here >= limit && scanner.place() > begin {
-                return Ok(Ended::Paused);
+                break Ended::Paused;
             }
             let mut pushed = Ok(());
             reader.read(journal, end.min(here + step), |piece| {
@@ -289,13 +307,29 @@ impl<'e> Reading<'e> {
                 let (check, count) = (check_of(found.bytes), found.changes.len());
                 found.changes.iter().rev().enumerate().rev().all(|(more, change)| {
                     let id = EntryId::of(place, check, more);
-                    id <= *after || visit(&Entry { id, change, more: (count > 1).then_some(more) })
+                    let more = (count > 1).then_some(more);
+                    let is_taken = id > *after && visit(&Entry { id, change, more });
+                    entries += u64::from(is_taken);
+                    is_taken || id <= *after
                 })
             });
             if !goes_on {
-                return Ok(Ended::Stopped);
+                break Ended::Stopped;
             }
-        }
+        };
+        feed.figures.entries.fetch_add(entries, Relaxed);
+        feed.figures.bytes.fetch_add(scanner.place() - begin, Relaxed);
+        Ok(ended)
+    }
+
+    /// The offset in the journal of the ID that the reader has named, if it is of this history.
+    pub fn asked_offset(&self, asked: EntryId) -> Option<u64> {
+        self.source.history.journal_offset(asked.place)
+    }
+
+    /// A mark for a reader that has taken everything passed to it.
+    pub fn mark(&self) -> Mark {
+        Mark { id: EntryId::at(self.source.history.offset(self.scanner.place())) }
     }
 
     /// Where a reader continues that has taken everything passed to it.

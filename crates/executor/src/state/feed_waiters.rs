@@ -52,6 +52,11 @@ impl FeedWaiters {
         std::mem::take(&mut waiting.waiters)
     }
 
+    /// The number of clients that wait.
+    pub(crate) fn count(&self) -> usize {
+        self.waiting.lock().waiters.iter().filter(|waiter| waiter.is_waiting()).count()
+    }
+
     /// When clients were woken last, ms since the Unix epoch.
     pub(crate) fn woken_ms(&self) -> i64 {
         self.woken_ms.load(Relaxed)
