@@ -14,6 +14,9 @@ pub fn settings(config: &Config) -> TlsSettings {
         certificate: path(&config.tls_cert_file()),
         key: path(&config.tls_key_file()),
         key_password: config.tls_key_file_pass().to_string(),
+        alt_certificate: path(&config.tls_alt_cert_file()),
+        alt_key: path(&config.tls_alt_key_file()),
+        alt_key_password: config.tls_alt_key_file_pass().to_string(),
         authorities_file: path(&config.tls_ca_cert_file()),
         authorities_folder: path(&config.tls_ca_cert_dir()),
         clients: match config.tls_auth_clients() {

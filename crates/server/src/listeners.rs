@@ -120,10 +120,13 @@ fn open_tcp(config: &Config, listeners: &Listeners) -> Result<(), (bool, std::io
 }
 
 /// The directives behind [`braid_process::tls::settings`].
-const TLS_DIRECTIVES: [&str; 13] = [
+const TLS_DIRECTIVES: [&str; 16] = [
     "tls-cert-file",
     "tls-key-file",
     "tls-key-file-pass",
+    "tls-alt-cert-file",
+    "tls-alt-key-file",
+    "tls-alt-key-file-pass",
     "tls-ca-cert-file",
     "tls-ca-cert-dir",
     "tls-auth-clients",

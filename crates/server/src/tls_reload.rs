@@ -67,10 +67,14 @@ fn watch(config: &Config, listeners: &Listeners, mut known: Vec<(PathBuf, Stamp)
 
 /// The files of the listeners' certificates.
 fn files(config: &Config) -> Vec<(PathBuf, Stamp)> {
-    let mut paths: Vec<PathBuf> = [config.tls_cert_file(), config.tls_key_file(), config.tls_ca_cert_file()]
-        .iter()
-        .map(|path| PathBuf::from(&**path))
-        .collect();
+    let files = [
+        config.tls_cert_file(),
+        config.tls_key_file(),
+        config.tls_alt_cert_file(),
+        config.tls_alt_key_file(),
+        config.tls_ca_cert_file(),
+    ];
+    let mut paths: Vec<PathBuf> = files.iter().map(|path| PathBuf::from(&**path)).collect();
     if let Ok(folder) = std::fs::read_dir(&*config.tls_ca_cert_dir()) {
         paths.extend(folder.flatten().map(|entry| entry.path()));
     }

@@ -20,6 +20,16 @@ super::directives! {
     /// Password of the private key, if it is encrypted (PKCS #8).
     tls_key_file_pass: text => optional_text("tls-key-file-pass").secret();
 
+    /// Second certificate of the server, with a key of another kind, for clients that cannot check
+    /// signatures of the first one.
+    tls_alt_cert_file: text => optional_text("tls-alt-cert-file").always_applied().beyond_redis();
+
+    /// Private key of the second certificate (PEM).
+    tls_alt_key_file: text => optional_text("tls-alt-key-file").always_applied().beyond_redis();
+
+    /// Password of the second certificate's private key.
+    tls_alt_key_file_pass: text => optional_text("tls-alt-key-file-pass").secret().beyond_redis();
+
     /// Certificate for outgoing connections; without it, the server certificate is used.
     tls_client_cert_file: text => optional_text("tls-client-cert-file").always_applied();
 

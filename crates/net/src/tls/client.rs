@@ -12,7 +12,7 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, Error, SignatureScheme};
 
 use super::TlsSettings;
-use super::settings::{read_certificates, read_key};
+use super::settings::{read_certificates, read_key, refused};
 
 impl TlsSettings {
     /// The configuration for client handshakes; reads the files. Presents the certificate, if one
@@ -36,11 +36,10 @@ impl TlsSettings {
         if self.certificate.as_os_str().is_empty() {
             return Ok(Arc::new(builder.with_no_client_auth()));
         }
-        let key = read_key(&self.key, &self.key_password)
-            .map_err(|error| format!("Failed to load private key: {}: {error}", self.key.display()))?;
+        let (certificate, key) = (&self.certificate, &self.key);
         let config = builder
-            .with_client_auth_cert(read_certificates(&self.certificate)?, key)
-            .map_err(|error| self.refused(&error))?;
+            .with_client_auth_cert(read_certificates(certificate)?, read_key(key, &self.key_password)?)
+            .map_err(|error| refused(certificate, key, &error))?;
         Ok(Arc::new(config))
     }
 }

@@ -14,9 +14,10 @@ use rustls::crypto::ring as cryptography;
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::server::{
-    NoServerSessionStorage, ProducesTickets, ServerSessionMemoryCache, StoresServerSessions,
-    WebPkiClientVerifier,
+    ClientHello, NoServerSessionStorage, ProducesTickets, ResolvesServerCert, ServerSessionMemoryCache,
+    StoresServerSessions, WebPkiClientVerifier,
 };
+use rustls::sign::CertifiedKey;
 use rustls::{
     CertificateError, CipherSuite, OtherError, RootCertStore, ServerConfig, SupportedProtocolVersion,
 };
@@ -41,6 +42,10 @@ pub struct TlsSettings {
     pub key: PathBuf,
     /// Password of the private key.
     pub key_password: String,
+    /// A second certificate with a key of another kind, and its key.
+    pub alt_certificate: PathBuf,
+    pub alt_key: PathBuf,
+    pub alt_key_password: String,
     /// PEM file with the authorities that may issue client certificates.
     pub authorities_file: PathBuf,
     /// Folder with PEM files of such authorities.
@@ -67,16 +72,8 @@ impl TlsSettings {
     /// does not match the certificate, or a protocol version or cipher is unknown. The text is for
     /// the log.
     pub fn server_config(&self) -> Result<Arc<ServerConfig>, String> {
-        if self.certificate.as_os_str().is_empty() {
-            return Err("No tls-cert-file configured!".into());
-        }
-        if self.key.as_os_str().is_empty() {
-            return Err("No tls-key-file configured!".into());
-        }
         let provider = Arc::new(self.provider()?);
-        let chain = read_certificates(&self.certificate)?;
-        let key = read_key(&self.key, &self.key_password)
-            .map_err(|error| format!("Failed to load private key: {}: {error}", self.key.display()))?;
+        let certificates = self.certificates(&provider)?;
         let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
             .with_protocol_versions(&self.versions()?)
             .map_err(|error| format!("Failed to configure ciphers: {error}"))?;
@@ -95,7 +92,7 @@ impl TlsSettings {
                 builder.with_client_cert_verifier(verifier)
             }
         };
-        let mut config = builder.with_single_cert(chain, key).map_err(|error| self.refused(&error))?;
+        let mut config = builder.with_cert_resolver(Arc::new(certificates));
         config.ignore_client_order = self.prefer_server_ciphers;
         if self.sessions == 0 {
             config.session_storage = Arc::new(NoServerSessionStorage {});
@@ -111,15 +108,25 @@ impl TlsSettings {
         Ok(Arc::new(config))
     }
 
-    /// The reason why the certificate and the key cannot be used together.
-    pub(super) fn refused(&self, error: &rustls::Error) -> String {
-        let (certificate, key) = (self.certificate.display(), self.key.display());
-        match error {
-            rustls::Error::InconsistentKeys(_) => {
-                format!("Failed to load private key: {key}: it does not match the certificate {certificate}")
+    /// The certificates with their keys.
+    fn certificates(&self, provider: &CryptoProvider) -> Result<Certificates, String> {
+        let load = |certificate: &Path, key: &Path, password: &str, word: &str| {
+            if certificate.as_os_str().is_empty() {
+                return Err(format!("No tls-{word}cert-file configured!"));
             }
-            error => format!("Failed to load certificate: {certificate}: {}", explained(error)),
-        }
+            if key.as_os_str().is_empty() {
+                return Err(format!("No tls-{word}key-file configured!"));
+            }
+            let (chain, secret) = (read_certificates(certificate)?, read_key(key, password)?);
+            let pair = CertifiedKey::from_der(chain, secret, provider);
+            pair.map(Arc::new).map_err(|error| refused(certificate, key, &error))
+        };
+        let first = load(&self.certificate, &self.key, &self.key_password, "")?;
+        let has_other = !self.alt_certificate.as_os_str().is_empty() || !self.alt_key.as_os_str().is_empty();
+        let other = has_other
+            .then(|| load(&self.alt_certificate, &self.alt_key, &self.alt_key_password, "alt-"))
+            .transpose()?;
+        Ok(Certificates { first, other })
     }
 
     pub(super) fn versions(&self) -> Result<Vec<&'static SupportedProtocolVersion>, String> {
@@ -217,6 +224,37 @@ impl TlsSettings {
     }
 }
 
+/// The server's certificates. A client gets the first one unless it can check only signatures of
+/// the other one's key.
+#[derive(Debug)]
+struct Certificates {
+    first: Arc<CertifiedKey>,
+    other: Option<Arc<CertifiedKey>>,
+}
+
+impl ResolvesServerCert for Certificates {
+    fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        // For TLS 1.2 these are only schemes with which the client's suites can be used.
+        let suits = |pair: &Arc<CertifiedKey>| pair.key.choose_scheme(hello.signature_schemes()).is_some();
+        let chosen = match &self.other {
+            Some(other) if !suits(&self.first) && suits(other) => other,
+            _ => &self.first,
+        };
+        Some(Arc::clone(chosen))
+    }
+}
+
+/// The reason why a certificate and a key cannot be used together.
+pub(super) fn refused(certificate: &Path, key: &Path, error: &rustls::Error) -> String {
+    let (certificate, key) = (certificate.display(), key.display());
+    match error {
+        rustls::Error::InconsistentKeys(_) => {
+            format!("Failed to load private key: {key}: it does not match the certificate {certificate}")
+        }
+        error => format!("Failed to load certificate: {certificate}: {}", explained(error)),
+    }
+}
+
 /// An error's text. Where the library names only a type of its own, what to do instead.
 pub(super) fn explained(error: &rustls::Error) -> String {
     if let rustls::Error::InvalidCertificate(CertificateError::Other(OtherError(cause))) = error
@@ -250,6 +288,11 @@ pub(super) fn read_certificates(path: &Path) -> Result<Vec<CertificateDer<'stati
 /// The private key in a PEM file. An encrypted key must be in the format of RFC 5958 (PKCS #8,
 /// `ENCRYPTED PRIVATE KEY`).
 pub(super) fn read_key(path: &Path, password: &str) -> Result<PrivateKeyDer<'static>, String> {
+    let failed = |error: String| format!("Failed to load private key: {}: {error}", path.display());
+    key_in(path, password).map_err(failed)
+}
+
+fn key_in(path: &Path, password: &str) -> Result<PrivateKeyDer<'static>, String> {
     const BEGIN: &str = "-----BEGIN ENCRYPTED PRIVATE KEY-----";
     const END: &str = "-----END ENCRYPTED PRIVATE KEY-----";
     let file = std::fs::read(path).map_err(|error| reason(&error))?;

@@ -10,7 +10,10 @@ use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair}
 use rustix::io::Errno;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use rustls::{ClientConfig, ClientConnection, HandshakeKind, RootCertStore, StreamOwned};
+use rustls::{
+    ClientConfig, ClientConnection, HandshakeKind, RootCertStore, SignatureScheme, StreamOwned,
+    SupportedProtocolVersion as Version,
+};
 use tempfile::TempDir;
 
 use super::{ClientCertificates, TlsSettings};
@@ -312,6 +315,65 @@ fn a_key_with_a_password_is_read_with_it() {
     }
     std::fs::write(&file, "-----BEGIN EC PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\n").unwrap();
     assert!(read("sesame").unwrap_err().contains("openssl pkcs8 -topk8"));
+}
+
+/// A client that can check only these signatures of handshakes.
+fn client_checking(folder: &Path, scheme: SignatureScheme, version: &'static Version) -> Arc<ClientConfig> {
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_file(folder.join("ca.pem")).unwrap()).unwrap();
+    let mut provider = rustls::crypto::ring::default_provider();
+    let algorithms = &mut provider.signature_verification_algorithms;
+    let kept: Vec<_> = algorithms.mapping.iter().filter(|(known, _)| *known == scheme).copied().collect();
+    assert_eq!(kept.len(), 1);
+    algorithms.mapping = kept.leak();
+    let builder = ClientConfig::builder_with_provider(Arc::new(provider))
+        .with_protocol_versions(&[version])
+        .unwrap()
+        .with_root_certificates(roots);
+    Arc::new(builder.with_no_client_auth())
+}
+
+#[test]
+fn a_client_gets_the_certificate_that_it_can_check() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut authority = CertificateParams::new(vec![]).unwrap();
+    authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let authority = CertifiedIssuer::self_signed(authority, KeyPair::generate().unwrap()).unwrap();
+    std::fs::write(folder.path().join("ca.pem"), authority.pem()).unwrap();
+    let kinds = [("server", &rcgen::PKCS_ED25519), ("alt", &rcgen::PKCS_ECDSA_P256_SHA256)];
+    let certificates = kinds.map(|(name, kind)| {
+        let key = KeyPair::generate_for(kind).unwrap();
+        let certificate =
+            CertificateParams::new(vec!["localhost".into()]).unwrap().signed_by(&key, &authority).unwrap();
+        std::fs::write(folder.path().join(format!("{name}.pem")), certificate.pem()).unwrap();
+        std::fs::write(folder.path().join(format!("{name}.key")), key.serialize_pem()).unwrap();
+        certificate.der().clone()
+    });
+    let one = settings(folder.path());
+    let both = TlsSettings {
+        alt_certificate: folder.path().join("alt.pem"),
+        alt_key: folder.path().join("alt.key"),
+        ..one.clone()
+    };
+    let shown = |settings: &TlsSettings, scheme, version| {
+        let (stream, client) = pair(settings, &client_checking(folder.path(), scheme, version));
+        let (received, client) = exchange(stream, client, b"hello", 100);
+        received.ok().map(|_| client.conn.peer_certificates().unwrap()[0].clone())
+    };
+    let (ed25519, ecdsa) = (SignatureScheme::ED25519, SignatureScheme::ECDSA_NISTP256_SHA256);
+    for version in [&rustls::version::TLS12, &rustls::version::TLS13] {
+        assert_eq!(shown(&both, ed25519, version).as_ref(), Some(&certificates[0]), "{version:?}");
+        assert_eq!(shown(&both, ecdsa, version).as_ref(), Some(&certificates[1]), "{version:?}");
+        assert_eq!(shown(&one, ecdsa, version), None, "{version:?}");
+    }
+    for (settings, reason) in [
+        (TlsSettings { alt_key: "".into(), ..both.clone() }, "No tls-alt-key-file configured"),
+        (TlsSettings { alt_certificate: "".into(), ..both.clone() }, "No tls-alt-cert-file configured"),
+        (TlsSettings { alt_key: one.key, ..both }, "alt.pem"),
+    ] {
+        let error = settings.server_config().unwrap_err();
+        assert!(error.contains(reason), "{error}");
+    }
 }
 
 /// A key made for this test, on a curve that ring lacks.
