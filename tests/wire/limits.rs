@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The server's limits: connections, files, memory, output buffers, time.
 
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use braid_tests::server::Options;
@@ -36,6 +37,72 @@ fn connections_beyond_maxclients_get_an_error_and_are_closed() {
         let mut client = server.connect();
         client.try_send(b"PING\r\n").is_ok() && client.try_read().is_ok_and(|reply| reply.text() == "PONG")
     });
+}
+
+/// A client from 127.0.0.2, or the error it got.
+fn connect_from_other(server: &TestServer) -> Result<RawClient, String> {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
+    socket.bind(&SocketAddr::from(([127, 0, 0, 2], 0)).into()).expect("another loopback address");
+    socket.connect(&server.address().into()).expect("a connection");
+    greeted(RawClient::from_tcp(socket.into()).expect("a client"))
+}
+
+/// The client once it is served, or the error it got.
+fn greeted(mut client: RawClient) -> Result<RawClient, String> {
+    client.send(b"PING\r\n");
+    match client.read().text() {
+        reply if reply == "PONG" => Ok(client),
+        reply => Err(reply),
+    }
+}
+
+/// As Valkey 9.2 tests it (tests/unit/qos.tcl).
+#[test]
+fn connections_are_reserved_for_priority_subnets() {
+    let server = TestServer::start(&["--maxclients", "6", "--maxclients-reserved", "3"]);
+    let full = "ERR max number of clients reached".to_owned();
+    let mut admin = server.connect();
+    wait_for("the harness's own connection to close", || {
+        admin.info_field("clients", "connected_clients").is_some_and(|count| count == "1")
+    });
+    // Without priority-subnets nothing is reserved.
+    let more: Vec<RawClient> = (0..5).map(|_| greeted(server.connect()).expect("a place")).collect();
+    assert_eq!(greeted(server.connect()).err(), Some(full.clone()));
+    drop(more);
+    wait_for("the clients to close", || {
+        admin.info_field("clients", "connected_clients").is_some_and(|count| count == "1")
+    });
+    admin.ok("CONFIG SET priority-subnets 127.0.0.2/32,10.0.0.0/8");
+    let mut others: Vec<RawClient> = (0..2).map(|_| greeted(server.connect()).expect("a place")).collect();
+    assert_eq!(greeted(server.connect()).err(), Some(full.clone()), "three are reserved");
+    let mut first: Vec<RawClient> = (0..3).map(|_| connect_from_other(&server).expect("a place")).collect();
+    assert_eq!(admin.info_field("clients", "connected_priority_clients").as_deref(), Some("3"));
+    let list = admin.call("CLIENT LIST").text();
+    assert_eq!(list.matches("flags=H ").count(), 3, "{list}");
+    admin.ok("CONFIG RESETSTAT");
+    assert_eq!(connect_from_other(&server).err(), Some(full.clone()), "maxclients is the limit of all");
+    for field in ["rejected_connections", "rejected_priority_connections"] {
+        assert_eq!(admin.info_field("stats", field).as_deref(), Some("1"), "{field}");
+    }
+    // A change holds for new connections.
+    admin.ok("CONFIG SET priority-subnets ::1");
+    assert_eq!(admin.info_field("clients", "connected_priority_clients").as_deref(), Some("3"));
+    // Clients with priority beyond the reserved number do not take the places of others.
+    admin.ok("CONFIG SET maxclients 10 priority-subnets 127.0.0.2");
+    first.extend((0..2).map(|_| connect_from_other(&server).expect("a place")));
+    others.extend((0..2).map(|_| greeted(server.connect()).expect("a place")));
+    assert_eq!(greeted(server.connect()).err(), Some(full));
+    drop(first);
+    wait_for("them to be gone", || {
+        admin.info_field("clients", "connected_priority_clients").is_some_and(|count| count == "0")
+    });
+    let refused = admin.call("CONFIG SET priority-subnets 127.0.0.1/99").text();
+    assert!(refused.contains("Invalid IP address or CIDR subnet"), "{refused}");
+    // Reserving more than there are leaves nothing for others.
+    drop(others);
+    admin.ok("CONFIG SET maxclients-reserved 100");
+    assert!(greeted(server.connect()).is_err());
+    assert!(connect_from_other(&server).is_ok());
 }
 
 #[test]

@@ -32,6 +32,7 @@ pub const FLAG_LETTERS: &[(u32, u8)] = &[
     (client_flags::NO_TOUCH, b'T'),
     (client_flags::IMPORT_SOURCE, b'I'),
     (client_flags::READS_REPLICA, b'r'),
+    (client_flags::PRIORITY, b'H'),
 ];
 
 /// Flag letters of a client; `N` if it has none.

@@ -155,6 +155,8 @@ pub mod client_flags {
     pub const PRIMARY: u32 = 262_144;
     /// The client reads from a replica (READONLY) although it supports redirections.
     pub const READS_REPLICA: u32 = 524_288;
+    /// The client connected from one of `priority-subnets`.
+    pub const PRIORITY: u32 = 1_048_576;
 }
 
 /// What a record knows of the command with which its client waits.

@@ -15,11 +15,15 @@ use crate::record::{ClientRecord, Message, client_flags};
 pub struct Registry {
     clients: RwLock<HashMap<u64, Arc<ClientRecord>, foldhash::fast::RandomState>>,
     count: AtomicUsize,
+    /// Of these, clients from `priority-subnets`.
+    priority: AtomicUsize,
     next_id: AtomicU64,
     /// Connections accepted since start.
     pub accepted: AtomicU64,
     /// Connections refused for `maxclients`.
     pub rejected: AtomicU64,
+    /// Of these, connections from `priority-subnets`.
+    pub rejected_priority: AtomicU64,
 }
 
 impl Registry {
@@ -36,19 +40,27 @@ impl Registry {
     /// Adds a client.
     pub fn add(&self, record: Arc<ClientRecord>) {
         self.count.fetch_add(1, Relaxed);
+        self.priority.fetch_add(usize::from(record.has(client_flags::PRIORITY)), Relaxed);
         self.clients.write().insert(record.id, record);
     }
 
     /// Removes a client.
     pub fn remove(&self, id: u64) {
-        if self.clients.write().remove(&id).is_some() {
+        let removed = self.clients.write().remove(&id);
+        if let Some(record) = removed {
             self.count.fetch_sub(1, Relaxed);
+            self.priority.fetch_sub(usize::from(record.has(client_flags::PRIORITY)), Relaxed);
         }
     }
 
     /// Number of clients.
     pub fn count(&self) -> usize {
         self.count.load(Relaxed)
+    }
+
+    /// Number of clients from `priority-subnets`.
+    pub fn priority_count(&self) -> usize {
+        self.priority.load(Relaxed)
     }
 
     /// A client by ID.

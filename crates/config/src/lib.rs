@@ -24,6 +24,7 @@ mod reader;
 mod rewrite;
 mod rows;
 mod special;
+pub mod subnets;
 mod text;
 mod value;
 mod values;

@@ -128,14 +128,23 @@ struct Known {
     by_sha: BTreeMap<Sha, Arc<Script>>,
     /// Scripts known only from EVAL.
     evaluated: HashMap<Sha, Arc<Script>, foldhash::fast::RandomState>,
+    /// Memory of these.
+    evaluated_bytes: usize,
 }
 
 impl Known {
     /// Removes the least recently run EVAL script.
     fn take_oldest(&mut self) -> Option<Arc<Script>> {
         let oldest = self.evaluated.values().min_by_key(|script| script.used_ms.load(Ordering::Relaxed))?.sha;
-        self.evaluated.remove(&oldest);
+        self.forget_evaluated(&oldest);
         self.by_sha.remove(&oldest)
+    }
+
+    /// Removes a script from those known only from EVAL.
+    fn forget_evaluated(&mut self, sha: &Sha) {
+        if let Some(script) = self.evaluated.remove(sha) {
+            self.evaluated_bytes -= script.memory_bytes();
+        }
     }
 }
 
@@ -219,27 +228,30 @@ impl Cache {
 
     /// Adds a script that is about to be run or, if `loads`, loaded. Returns the cached one if
     /// another thread added it first. If there are then too many EVAL scripts, the least recently
-    /// run one is evicted.
-    pub fn add(&self, script: Script, loads: bool, now_ms: i64) -> Arc<Script> {
+    /// run one is evicted, and so are others while EVAL scripts take more than `bytes_max`.
+    pub fn add(&self, script: Script, loads: bool, now_ms: i64, bytes_max: usize) -> Arc<Script> {
         let mut scripts = self.scripts.write();
         if let Some(known) = scripts.by_sha.get(&script.sha) {
             return Arc::clone(known);
         }
-        if !loads
-            && scripts.evaluated.len() >= EVAL_SCRIPTS_MAX
+        let bytes = script.memory_bytes();
+        while !loads
+            && (scripts.evaluated.len() >= EVAL_SCRIPTS_MAX
+                || scripts.evaluated_bytes.saturating_add(bytes) > bytes_max)
             && let Some(oldest) = scripts.take_oldest()
         {
             self.bytes.fetch_sub(oldest.memory_bytes(), Ordering::Relaxed);
             oldest.is_evicted.store(true, Ordering::Relaxed);
             self.evicted.fetch_add(1, Ordering::Release);
         }
-        self.bytes.fetch_add(script.memory_bytes(), Ordering::Relaxed);
+        self.bytes.fetch_add(bytes, Ordering::Relaxed);
         script.is_evicted.store(false, Ordering::Relaxed);
         script.note_use(now_ms);
         let script = Arc::new(script);
         scripts.by_sha.insert(script.sha, Arc::clone(&script));
         if !loads {
             scripts.evaluated.insert(script.sha, Arc::clone(&script));
+            scripts.evaluated_bytes += bytes;
         }
         script
     }
@@ -250,7 +262,7 @@ impl Cache {
         if script.is_evicted() {
             return false;
         }
-        scripts.evaluated.remove(&script.sha);
+        scripts.forget_evaluated(&script.sha);
         true
     }
 

@@ -235,7 +235,7 @@ impl ThreadVms {
                 CommandError::Bytes([b"ERR Error compiling script (new function): ", &message[..]].concat())
             })?;
         let script = match Arc::try_unwrap(script) {
-            Ok(new) => environment.cache.add(new, loads, now_ms),
+            Ok(new) => environment.cache.add(new, loads, now_ms, evaluated_max(environment.config)),
             Err(known) => known,
         };
         let compiled = Compiled { function, script };
@@ -339,8 +339,15 @@ fn new_vm(config: &Config, purpose: Purpose) -> LuaVm {
 
 /// Memory limit of a VM, in bytes.
 fn memory_max(config: &Config) -> usize {
-    match config.lua_memory_bytes() {
-        0 => usize::MAX,
-        bytes => usize::try_from(bytes).unwrap_or(usize::MAX),
-    }
+    limit(config.lua_memory_bytes())
+}
+
+/// Memory limit of the scripts of EVAL, in bytes.
+fn evaluated_max(config: &Config) -> usize {
+    limit(config.maxmemory_scripts_bytes())
+}
+
+/// A limit of which 0 is none.
+fn limit(bytes: u64) -> usize {
+    if bytes == 0 { usize::MAX } else { usize::try_from(bytes).unwrap_or(usize::MAX) }
 }

@@ -10,7 +10,8 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use arc_swap::ArcSwapOption;
 use braid_clients::record::Accepted;
-use braid_clients::{Address, ClientRecord, Message};
+use braid_clients::{Address, ClientRecord, Message, Registry, client_flags};
+use braid_config::{Config, subnets};
 use braid_executor::Engine;
 use braid_net::listener::{Connection, Listener, set_keepalive};
 use braid_net::poller::{Interest, Poller};
@@ -136,8 +137,12 @@ fn admit(engine: &Engine, loads: &LoopLoads, listener: &Listener, connection: Co
             refuse(&socket, text)
         }
     };
-    if engine.clients.registry.count() >= engine.config.maxclients() as usize {
-        engine.clients.registry.rejected.fetch_add(1, Relaxed);
+    let subnets = engine.config.priority_subnets();
+    let has_priority = peer.is_some_and(|peer| subnets::lists(&subnets, peer.ip()));
+    let registry = &engine.clients.registry;
+    if !has_room(registry, &engine.config, !subnets.is_empty(), has_priority) {
+        registry.rejected.fetch_add(1, Relaxed);
+        registry.rejected_priority.fetch_add(u64::from(has_priority), Relaxed);
         refuse(b"-ERR max number of clients reached\r\n");
         return;
     }
@@ -162,6 +167,9 @@ fn admit(engine: &Engine, loads: &LoopLoads, listener: &Listener, connection: Co
     let now = braid_base::clock::unix_ms();
     let id = engine.clients.registry.next_id();
     let record = Arc::new(ClientRecord::new(id, socket.as_raw_fd(), address, local_address, now));
+    if has_priority {
+        record.set_flag(client_flags::PRIORITY, true);
+    }
     let assigning = loads.assign();
     let target = assigning.least();
     assigning.take(target);
@@ -170,6 +178,15 @@ fn admit(engine: &Engine, loads: &LoopLoads, listener: &Listener, connection: Co
     engine.clients.registry.accepted.fetch_add(1, Relaxed);
     engine.clients.registry.add(Arc::clone(&record));
     engine.clients.mailboxes[target].send(Message::Accepted(Accepted { socket, is_tls, record }));
+}
+
+/// Whether `maxclients` lets one more client in. Without `priority-subnets` none of them is
+/// reserved.
+fn has_room(registry: &Registry, config: &Config, reserves: bool, has_priority: bool) -> bool {
+    let (all, most) = (registry.count(), config.maxclients() as usize);
+    let reserved = if reserves { config.maxclients_reserved() as usize } else { 0 };
+    let others = all.saturating_sub(registry.priority_count());
+    all < most && (has_priority || reserved == 0 || others < most.saturating_sub(reserved))
 }
 
 const PROTECTED: &[u8] = b"-DENIED Braid is running in protected mode because protected mode is enabled \
@@ -201,7 +218,6 @@ mod tests {
     use std::net::TcpStream;
     use std::os::unix::net::UnixStream;
 
-    use braid_config::Config;
     use braid_executor::engine::Start;
     use braid_net::listener::TcpOptions;
 

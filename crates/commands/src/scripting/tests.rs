@@ -506,6 +506,41 @@ fn replies_of_commands_count_as_the_scripts_memory() {
     ]);
 }
 
+/// `maxmemory-scripts` of Valkey 9.2.
+#[test]
+fn scripts_of_eval_have_a_memory_limit() {
+    let mut tester = Tester::with("maxmemory-scripts 10kb");
+    let figure = |tester: &mut Tester, name: &str| -> u64 {
+        let info = tester.run("INFO everything");
+        let line = info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+        line.and_then(|value| value.parse().ok()).expect("a figure")
+    };
+    let script = |number: usize| format!("return {number} --{}", "x".repeat(1000));
+    let loaded = tester.run(&format!("SCRIPT LOAD \"{}\"", script(0)));
+    let loaded = loaded.lines().nth(1).expect("a hash").to_owned();
+    for number in 1..=100 {
+        assert_eq!(tester.run(&format!("EVAL \"{}\" 0", script(number))), format!(":{number}\r\n"));
+    }
+    let kept = figure(&mut tester, "number_of_cached_scripts") - 1;
+    assert!((4..10).contains(&kept), "{kept}");
+    assert_eq!(figure(&mut tester, "evicted_scripts"), 100 - kept);
+    assert_eq!(tester.run(&format!("EVALSHA {loaded} 0")), ":0\r\n");
+    // One that is larger than the limit runs, alone.
+    let large = format!("EVAL \"return 7 --{}\" 0", "x".repeat(20_000));
+    tester.check(&[(&large, ":7\r\n"), (&large, ":7\r\n")]);
+    assert_eq!(figure(&mut tester, "number_of_cached_scripts"), 2);
+    // Those that are loaded later do not count.
+    tester.run("CONFIG SET maxmemory-scripts 0");
+    for number in 200..220 {
+        tester.run(&format!("EVAL \"{}\" 0", script(number)));
+        tester.run(&format!("SCRIPT LOAD \"{}\"", script(number)));
+    }
+    tester.run("CONFIG SET maxmemory-scripts 10kb");
+    tester.check(&[("EVAL \"return 8\" 0", ":8\r\n"), ("EVAL \"return 9\" 0", ":9\r\n")]);
+    assert_eq!(figure(&mut tester, "number_of_cached_scripts"), 23);
+    tester.check(&[("SCRIPT FLUSH", "+OK\r\n"), ("EVAL \"return 8\" 0", ":8\r\n")]);
+}
+
 /// Of scripts known only through EVAL, the 500 most recently run are kept.
 #[test]
 fn scripts_of_eval_make_way_for_others() {

@@ -139,6 +139,7 @@ fn reset_statistics(engine: &Engine) {
     engine.acl.reset_statistics();
     engine.clients.registry.accepted.store(0, Relaxed);
     engine.clients.registry.rejected.store(0, Relaxed);
+    engine.clients.registry.rejected_priority.store(0, Relaxed);
     engine.memory.over_limit.reset(braid_base::clock::unix_ms());
     engine.replication.reset_statistics();
     keyspace.lazy_free.reset_freed();

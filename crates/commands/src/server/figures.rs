@@ -56,6 +56,7 @@ mod rows {
 
     // Clients.
     pub static CLIENTS_MAX: OfEngine = Figure::gauge("maxclients", "braid_clients_max", "Limit of connected clients (maxclients).", |engine| Reading::Count(engine.config.maxclients().into()));
+    pub static CLIENTS_PRIORITY: OfEngine = Figure::gauge("connected_priority_clients", "braid_clients_priority", "Connected clients from priority-subnets.", |engine| Reading::count(engine.clients.registry.priority_count()));
     pub static PUBSUB_CLIENTS: OfClients = Figure::gauge("pubsub_clients", "braid_clients_pubsub", "Clients subscribed to channels or patterns.", |clients| {
         Reading::count(clients.iter().filter(|client| client.has(client_flags::PUBSUB)).count())
     });
@@ -68,6 +69,7 @@ mod rows {
     });
     pub static CONNECTIONS: OfEngine = Figure::counter("total_connections_received", "braid_connections_total", "Connections accepted.", |engine| Count(engine.clients.registry.accepted.load(Relaxed)));
     pub static CONNECTIONS_REJECTED: OfEngine = Figure::counter("rejected_connections", "braid_connections_rejected_total", "Connections refused because of maxclients.", |engine| Count(engine.clients.registry.rejected.load(Relaxed)));
+    pub static PRIORITY_REJECTED: OfEngine = Figure::counter("rejected_priority_connections", "braid_priority_connections_rejected_total", "Connections from priority-subnets refused because of maxclients.", |engine| Count(engine.clients.registry.rejected_priority.load(Relaxed)));
     pub static CLIENTS_EVICTED: OfEngine = Figure::counter("evicted_clients", "braid_clients_evicted_total", "Clients closed because of maxmemory-clients.", |engine| total(engine, |thread| thread.evicted_clients.get()));
     pub static OUTPUT_LIMIT_DISCONNECTIONS: OfEngine = Figure::counter("client_output_buffer_limit_disconnections", "braid_output_limit_disconnections_total", "Clients closed because of client-output-buffer-limit.", |engine| total(engine, |thread| thread.output_limit_disconnections.get()));
     pub static QUERY_LIMIT_DISCONNECTIONS: OfEngine = Figure::counter("client_query_buffer_limit_disconnections", "braid_query_limit_disconnections_total", "Clients closed because of client-query-buffer-limit.", |engine| total(engine, |thread| thread.query_limit_disconnections.get()));

@@ -3,12 +3,24 @@
 
 use crate::directive::{Special, Unit};
 use crate::rows::{INT_MAX, LONG_MAX, UINT_MAX};
+use crate::subnets;
 
 super::directives! {
     "Limits", after security;
 
     /// Maximum number of connected clients.
     maxclients: u32 => integer("maxclients", || 10_000, 1, UINT_MAX, Unit::Plain);
+
+    /// How many of maxclients are reserved for clients from priority-subnets; they may have more,
+    /// as long as there are any.
+    maxclients_reserved: u32 =>
+        integer("maxclients-reserved", || 0, 0, UINT_MAX, Unit::Plain)
+            .only_with(&["priority-subnets"]).beyond_redis();
+
+    /// Addresses and networks (10.0.0.0/8) of clients that may use the connections that
+    /// maxclients-reserved keeps free, such as those of operators and monitoring, separated by
+    /// spaces or commas. What holds is where a client is when it connects.
+    priority_subnets: text => optional_text("priority-subnets").text_check(subnets::check).beyond_redis();
 
     /// Limits of unsent replies: class (normal, replica, pubsub), hard limit, soft limit,
     /// seconds. A client is closed above the hard limit, or after those seconds above the soft
@@ -42,6 +54,12 @@ super::directives! {
     /// Maximum bytes of a thread's Lua state, and of the reply to a command called by a script. A
     /// script that needs more fails. 0 means no limit.
     lua_memory_bytes: u64 => integer("lua-memory", || 1 << 30, 0, LONG_MAX, Unit::Bytes);
+
+    /// Maximum bytes of the scripts that are known only from EVAL (`used_memory_scripts_eval` of
+    /// INFO also has those of SCRIPT LOAD); a new one makes the least recently run ones go. 0 means
+    /// no limit but the number of 500. Scripts of SCRIPT LOAD always stay.
+    maxmemory_scripts_bytes: u64 =>
+        integer("maxmemory-scripts", || 0, 0, LONG_MAX, Unit::Bytes).beyond_redis();
 
     /// Give scripts the deprecated functions that let one change what another sees. Braid's scripts
     /// never have them.
