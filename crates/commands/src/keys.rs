@@ -123,12 +123,13 @@ pub const COMMANDS: &[Row] = &[
         .syntax("pattern:pattern")
         .tips(&["request_policy:all_shards", "nondeterministic_output_order"]),
     Row::new("move", Group::Generic, move_key)
-        .exactly(3)
+        .at_least(3)
         .flags(Flags::WRITE.and(Flags::FAST))
         .keys(&[KeySpec::at(1, MOVED.and(KeyFlags::UPDATE))])
-        .docs("1.0.0", "Moves a key to another database, unless the key exists there.", "O(1)")
+        .docs("1.0.0", "Moves a key to another database.", "O(1)")
         .databases(UsedDatabases::Named(|_| vec![2]))
-        .syntax("key:key#0 db:integer"),
+        .syntax("key:key#0 db:integer [REPLACE@9.2.0]")
+        .history(&[("9.2.0", "New modifier `REPLACE`.")]),
     Row::container("object", Group::Generic, OBJECT).docs(
         "2.2.3",
         "Groups commands that inspect how a value is stored.",
@@ -355,12 +356,27 @@ fn move_key(call: &mut Call) -> CommandResult {
     if has_one_database_of_cluster(call) {
         return Err(CommandError::text("ERR MOVE is not allowed in cluster mode"));
     }
+    let replaces = match call.args.len() {
+        3 => false,
+        4 if call.arg_is(3, "replace") => true,
+        _ => return Err(CommandError::Syntax),
+    };
     let number = small_integer_arg(call, 2)?;
-    let target = database(call, number)?;
-    if target == call.keyspace.db() {
+    let (own, target) = (call.keyspace.db(), database(call, number)?);
+    if target == own {
         return Err(same_object());
     }
-    let moved = !is_in(call, target, key) && call.keyspace.rename(key, target, key);
+    let exists = is_in(call, target, key);
+    let moved = (replaces || !exists) && call.keyspace.rename(key, target, key);
+    if moved && replaces {
+        // Servers without REPLACE repeat this as well.
+        if exists {
+            call.keyspace.set_db(target);
+            call.keyspace.journal_as(&[b"DEL", key]);
+            call.keyspace.set_db(own);
+        }
+        call.keyspace.journal_as(&[b"MOVE", key, call.args[2]]);
+    }
     call.reply.integer(i64::from(moved));
     Ok(())
 }

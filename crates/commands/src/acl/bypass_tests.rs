@@ -75,6 +75,7 @@ const REQUESTS: &[&str] = &[
     "MSETEX 2 a 1 x 2",
     "MSETNX a 1 x 2",
     "MOVE x 1",
+    "MOVE x 1 REPLACE",
     "OBJECT ENCODING x",
     "OBJECT FREQ x",
     "OBJECT IDLETIME x",

@@ -114,6 +114,29 @@ fn moving_between_databases() {
     ]);
 }
 
+/// As in Valkey 9.2 (valkey#2278): the destination is overwritten.
+#[test]
+fn moving_over_a_key() {
+    check(&[
+        ("SET k one EX 100", "+OK\r\n"),
+        ("MOVE k 9 REPLACE", ":1\r\n"),
+        ("MOVE k 9 REPLACE", ":0\r\n"),
+        ("RPUSH k a b", ":2\r\n"),
+        ("MOVE k 9", ":0\r\n"),
+        ("MOVE k 9 replace", ":1\r\n"),
+        ("EXISTS k", ":0\r\n"),
+        ("MOVE k 9 nosuch", "-ERR syntax error\r\n"),
+        ("MOVE k 9 REPLACE REPLACE", "-ERR syntax error\r\n"),
+        ("MOVE k 0 REPLACE", "-ERR source and destination objects are the same\r\n"),
+        ("MOVE k 16 REPLACE", "-ERR DB index is out of range\r\n"),
+        // A missing source leaves the destination.
+        ("SELECT 9", "+OK\r\n"),
+        ("LRANGE k 0 -1", "*2\r\n$1\r\na\r\n$1\r\nb\r\n"),
+        ("TTL k", ":-1\r\n"),
+        ("DBSIZE", ":1\r\n"),
+    ]);
+}
+
 #[test]
 fn copying() {
     check(&[
