@@ -5,7 +5,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use braid_tests::server::Options;
-use braid_tests::{RawClient, TestServer, Value, wait_for};
+use braid_tests::{RawClient, TestServer, Value, request, wait_for};
 
 fn error(text: &str) -> Value {
     Value::Error(text.into())
@@ -63,6 +63,131 @@ fn deleting_a_user_ends_its_connections() {
     assert_eq!(own.call("ACL DELUSER own"), Value::Integer(1));
     assert!(is_closed(&mut own));
     assert_eq!(admin.call("PING"), Value::Simple(b"PONG".to_vec()));
+}
+
+/// With `limit-delay` a client is slowed down instead of being refused: all its requests are
+/// served, in order and at the rate, and what it sends meanwhile stays on its side.
+#[test]
+fn a_user_beyond_its_limit_is_slowed_down() {
+    const PER_SECOND: u32 = 1000;
+    let server = TestServer::start(&["--io-threads", "2"]);
+    if !server.is_braid() {
+        println!("skipped: stock servers have no such limits");
+        return;
+    }
+    let mut admin = server.connect();
+    admin.ok(&format!("ACL SETUSER app on nopass ~* +@all limit-commands={PER_SECOND} limit-delay=5000"));
+    let counts: Vec<u32> = std::thread::scope(|scope| {
+        let run = || {
+            let mut client = server.connect();
+            client.ok("AUTH app x");
+            let (mut count, end) = (0, Instant::now() + Duration::from_secs(4));
+            while Instant::now() < end {
+                // Pipelines, with a part of the next request behind them.
+                client.send(&[request("INCR n").repeat(50), b"*2\r\n$4\r\nEC".to_vec()].concat());
+                let first = client.read().integer().expect("a number");
+                (1..50).for_each(|_| assert!(client.read().integer().expect("a number") > first));
+                client.send(b"HO\r\n$2\r\nhi\r\n");
+                assert_eq!(client.read().text(), "hi");
+                count += 51;
+            }
+            count
+        };
+        let threads: Vec<_> = (0..4).map(|_| scope.spawn(run)).collect();
+        // Other users do not wait, nor does this one for other limits.
+        for _ in 0..200 {
+            let began = Instant::now();
+            assert_eq!(admin.call("PING").text(), "PONG");
+            assert!(began.elapsed() < Duration::from_millis(500));
+        }
+        threads.into_iter().map(|thread| thread.join().expect("no error")).collect()
+    });
+    let (all, expected) = (counts.iter().sum::<u32>(), PER_SECOND * 4);
+    println!("{counts:?}");
+    // What may be used at once comes on top, and what has waited at the end.
+    assert!((expected * 9 / 10..expected * 14 / 10).contains(&all), "{counts:?}");
+    assert!(counts.iter().all(|count| *count > all / 8), "all have their share: {counts:?}");
+    // A client that sends without reading does not fill the server's memory.
+    let mut flood = server.connect();
+    flood.ok("AUTH app x");
+    flood.set_patience(Duration::from_millis(300)).expect("a socket");
+    let requests = request(&format!("SET k {}", "x".repeat(10_000))).repeat(100);
+    let sent = (0..100).take_while(|_| flood.try_send(&requests).is_ok()).count();
+    let memory = admin.call("CLIENT LIST USER app").text();
+    let query = memory.split(" qbuf=").nth(1).and_then(|rest| rest.split(' ').next()).expect("a field");
+    assert!(query.parse::<usize>().expect("a number") < 4 << 20, "{sent} MB sent: {memory}");
+    // The connection is closed while its request waits, and the server goes on.
+    drop(flood);
+    wait_for("the client to be gone", || !admin.call("CLIENT LIST").text().contains("user=app"));
+}
+
+/// The memory of the keys that a user may change is limited, whoever writes them.
+#[test]
+fn memory_of_a_users_keys_is_limited() {
+    let server = TestServer::start(&["--io-threads", "2"]);
+    if !server.is_braid() {
+        println!("skipped: stock servers have no such limits");
+        return;
+    }
+    let (mut admin, mut app) = (server.connect(), server.connect());
+    let large = "x".repeat(3 << 20);
+    admin.ok(&format!("SET other:large {large}"));
+    admin.ok("ACL SETUSER app on nopass ~app:* %R~other:* +@all limit-memory=1mb");
+    app.ok("AUTH app x");
+    let value = "x".repeat(10_000);
+    let set = |app: &mut RawClient, number: u32| app.call(&format!("SET app:{number} {value}"));
+    let begin = Instant::now();
+    let refused = (0..1000).find_map(|number| {
+        let reply = set(&mut app, number);
+        reply.is_error().then(|| (number, reply.text()))
+    });
+    let (count, reply) = refused.expect("a refusal");
+    println!("{count} values of 10 kB in {:?}", begin.elapsed());
+    assert!((90..110).contains(&count), "{count}");
+    assert!(reply.starts_with("LIMIT The user has reached limit-memory: its keys take "), "{reply}");
+    // It may read and delete, which makes room.
+    assert_eq!(app.call("STRLEN other:large").integer(), Some(3 << 20));
+    assert_eq!(app.call("STRLEN app:0").integer(), Some(10_000));
+    (0..count / 2).for_each(|number| assert_eq!(app.call(&format!("DEL app:{number}")), Value::Integer(1)));
+    wait_for("room", || !set(&mut app, 1).is_error());
+    // What others write into its keys counts, and what is not its own does not.
+    admin.ok(&format!("SET app:large {large}"));
+    wait_for("a refusal", || set(&mut app, 1).is_error());
+    app.ok("MULTI");
+    assert!(app.call("SET app:1 x").is_error());
+    assert!(app.call("EXEC").text().starts_with("EXECABORT"));
+    assert_eq!(app.call("DEL app:large"), Value::Integer(1));
+    wait_for("room", || !set(&mut app, 1).is_error());
+    admin.ok("ACL SETUSER app limit-memory=1k");
+    assert!(set(&mut app, 2).is_error());
+    admin.ok("ACL SETUSER app nolimits");
+    assert_eq!(set(&mut app, 2), Value::ok());
+}
+
+/// The default user's connections are limited as they arrive.
+#[test]
+fn connections_of_a_user_are_limited() {
+    let server = TestServer::start(&["--io-threads", "2"]);
+    if !server.is_braid() {
+        println!("skipped: stock servers have no such limits");
+        return;
+    }
+    let mut admin = server.connect();
+    admin.ok("ACL SETUSER admin on nopass ~* &* +@all");
+    admin.ok("AUTH admin x");
+    admin.ok("ACL SETUSER default limit-connections=3");
+    wait_for("the connections before to close", || {
+        admin.call("CLIENT LIST").text().matches("user=default").count() == 0
+    });
+    let mut kept: Vec<RawClient> = (0..3).map(|_| server.connect()).collect();
+    kept.iter_mut().for_each(|client| assert_eq!(client.call("PING").text(), "PONG"));
+    let refused = server.connect().read_to_close().expect("the server closes it");
+    assert_eq!(refused, b"-LIMIT The user has reached limit-connections: 3 are in use\r\n");
+    kept.pop();
+    wait_for("a place", || {
+        let mut client = server.connect();
+        client.try_send(b"PING\r\n").is_ok() && client.try_read().is_ok_and(|reply| reply.text() == "PONG")
+    });
 }
 
 /// Two clients of a user ask for as much as they can. What they receive exceeds the limit by no
@@ -123,7 +248,8 @@ fn users_are_kept_in_the_configuration_file() {
     let file = folder.path().join("braid.conf");
     std::fs::write(
         &file,
-        "user default on nopass ~* &* +@all -flushdb\nuser app on >secret \"(~\\\"a\\\\\\\"b\\\" +get)\"\n",
+        "user default on nopass ~* &* +@all -flushdb\nuser app on >secret \"(~\\\"a\\\\\\\"b\\\" +get)\" role=app.read-only,two\n\
+         role two ~two:* +set\nrole app.read-only ~ro:* +get (+info)\n",
     )
     .expect("a file");
     let options = Options { config_file: Some(file.clone()), ..Options::default() };
@@ -133,6 +259,14 @@ fn users_are_kept_in_the_configuration_file() {
     let list = client.call("ACL LIST");
     assert_eq!(client.call_arguments(&["ACL", "DRYRUN", "app", "GET", "a\"b"]), Value::ok(), "{list}");
     client.ok("ACL SETUSER new on nopass ~x:* +@read -get");
+    client.ok("ACL SETROLE three ~3 +get");
+    client.ok("ACL SETUSER new role=three,two");
+    for (request, expected) in
+        [("GET ro:1", true), ("SET two:1 x", true), ("SET ro:1 x", false), ("INFO", true)]
+    {
+        let reply = client.call(&format!("ACL DRYRUN app {request}"));
+        assert_eq!(reply == Value::ok(), expected, "{request}: {reply}");
+    }
     client.ok("CONFIG REWRITE");
     let list_now = client.call("ACL LIST");
     assert_ne!(list, list_now);
@@ -146,6 +280,54 @@ fn users_are_kept_in_the_configuration_file() {
     let mut client = server.connect();
     assert_eq!(client.call("ACL LIST"), list_now);
     assert!(client.call("FLUSHDB").is_error());
+    // A role that is gone leaves no line behind.
+    client.ok("ACL SETUSER new resetroles");
+    assert_eq!(client.call("ACL DELROLE three"), Value::Integer(1));
+    client.ok("CONFIG REWRITE");
+    assert!(!std::fs::read_to_string(&file).expect("a file").contains("role three"));
+}
+
+/// As Valkey 9.2 tests it (tests/unit/acl-role.tcl).
+#[test]
+fn roles_are_kept_in_the_users_file() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("users.acl");
+    let write = |text: &str| std::fs::write(&file, text).expect("a file");
+    // A role may stand behind its users.
+    write(
+        "user default on nopass ~* &* +@all role=viewer\nuser bob on >p role=viewer\nrole viewer ~v:* +get\n",
+    );
+    let server = TestServer::start(&["--aclfile", file.to_str().expect("a path")]);
+    let mut admin = server.connect();
+    for _ in 0..3 {
+        admin.ok("ACL LOAD");
+        let holders = admin.call("ACL GETROLE viewer").elements().expect("a role")[11].clone();
+        assert_eq!(holders, Value::Array(vec![Value::bulk("bob"), Value::bulk("default")]));
+    }
+    admin.ok("ACL SETROLE app.read-only ~ro:* +get");
+    admin.ok("ACL SETUSER bob role=app.read-only,viewer");
+    let digest = admin.call("ACL DIGEST");
+    admin.ok("ACL SAVE");
+    let saved = std::fs::read_to_string(&file).expect("a file");
+    assert!(saved.starts_with("role app.read-only ~ro:* resetchannels -@all +get\nrole viewer "), "{saved}");
+    admin.ok("ACL SETROLE app.read-only +set");
+    admin.ok("ACL LOAD");
+    assert_eq!(admin.call("ACL DIGEST"), digest);
+    assert_eq!(admin.call("ACL DRYRUN bob GET ro:1"), Value::ok());
+    assert!(admin.call("ACL DRYRUN bob SET ro:1 x").text().contains("no permissions"));
+    for (text, fault) in [
+        ("role badrole >password", ":1: Error in applying operation '(redacted)': Syntax error."),
+        ("role", ":1: role requires a role name."),
+        ("role dup ~* +@all\nrole dup ~* +@read", "Duplicate role 'dup' found on line 2."),
+        ("role a,b +get", ":1: invalid role name: Role names can't contain commas."),
+        ("user x on role=nosuch", ":1: The role does not exist."),
+        ("role r (+get", ":1: Unmatched parenthesis in selector definition."),
+    ] {
+        write(text);
+        let reply = admin.call("ACL LOAD").text();
+        assert!(reply.contains(fault), "{text}: {reply}");
+    }
+    assert_eq!(admin.call("ACL DIGEST"), digest);
 }
 
 #[test]

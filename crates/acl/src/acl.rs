@@ -15,7 +15,8 @@ use braid_spec::{CommandError, CommandTable};
 use parking_lot::{Mutex, RwLock};
 
 use crate::log::AclLog;
-use crate::rules::{has_spaces, merge_selectors};
+use crate::role::Roles;
+use crate::rules::{RuleError, has_spaces, merge_selectors};
 use crate::terms::Terms;
 use crate::user::User;
 
@@ -44,7 +45,8 @@ fn databases(config: &Config) -> u32 {
 /// All users.
 pub struct Acl {
     users: RwLock<BTreeMap<Box<[u8]>, Arc<User>>>,
-    /// Serializes changes of users.
+    pub(crate) roles: RwLock<Roles>,
+    /// Serializes changes of users and roles.
     pub(crate) changing: Mutex<()>,
     next_number: AtomicU64,
     pub log: AclLog,
@@ -60,6 +62,7 @@ impl Acl {
         user.set_password(config.requirepass().as_bytes());
         Acl {
             users: RwLock::new(BTreeMap::from([(DEFAULT_USER.into(), Arc::new(user))])),
+            roles: RwLock::default(),
             changing: Mutex::new(()),
             next_number: AtomicU64::new(1),
             log: AclLog::default(),
@@ -168,24 +171,20 @@ impl Acl {
         if has_spaces(name) {
             return Err(CommandError::text("ERR Usernames can't contain spaces or null characters"));
         }
-        let rules = merge_selectors(rules).map_err(|open| {
-            CommandError::quoting("ERR Unmatched parenthesis in acl selector starting at '", &open, "'.")
-        })?;
+        let rules = merge_selectors(rules).map_err(RuleError::unmatched)?;
         let mut user = match self.user(name) {
             Some(user) => (*user).clone(),
             None => User::new(self.identity(name), server.terms()),
         };
+        let roles = self.roles.read();
         for rule in &rules {
-            user.apply(rule, server.terms()).map_err(|error| {
-                let reason = format!("': {error}");
-                CommandError::quoting("ERR Error in ACL SETUSER modifier '", rule, &reason)
-            })?;
+            user.apply(rule, server.terms(), &roles).map_err(|error| error.in_modifier("SETUSER", rule))?;
         }
         Ok(user)
     }
 
     /// Closes a user's connections that are subscribed to channels the user may no longer use.
-    fn disconnect_listeners(&self, server: Server<'_>, name: &[u8]) {
+    pub(crate) fn disconnect_listeners(&self, server: Server<'_>, name: &[u8]) {
         let Some(user) = self.user(name).filter(|user| !user.may_use_all_channels()) else { return };
         for record in server.clients.all().iter().filter(|record| record.has(client_flags::PUBSUB)) {
             let is_theirs = **record.user.lock() == *user.identity;
@@ -201,6 +200,7 @@ impl Acl {
     /// Activates a changed user. The caller holds `changing`.
     pub(crate) fn put_user(&self, server: Server<'_>, mut user: User) {
         user.update_derived();
+        user.identity.count_work(user.limits().has_time());
         self.users.write().insert(user.identity.name.clone(), Arc::new(user));
         server.attention.next_generation();
     }
@@ -226,13 +226,15 @@ impl Acl {
         deleted.len()
     }
 
-    /// Replaces all users. Users that existed before keep their identity, so their connections
-    /// continue with the new rules; those of other users are closed, except the asking one, and so
-    /// are subscriptions to channels that are no longer allowed. The caller holds `changing`.
+    /// Replaces all users and roles. Users that existed before keep their identity, so their
+    /// connections continue with the new rules; those of other users are closed, except the asking
+    /// one, and so are subscriptions to channels that are no longer allowed. The caller holds
+    /// `changing`.
     pub(crate) fn replace_users(
         &self,
         server: Server<'_>,
         mut users: BTreeMap<Box<[u8]>, Arc<User>>,
+        roles: Roles,
         asking: u64,
     ) {
         users.entry(DEFAULT_USER.into()).or_insert_with(|| Arc::new(User::default_user(server.terms())));
@@ -244,6 +246,8 @@ impl Acl {
             }
         }
         let names: Vec<Box<[u8]>> = users.keys().cloned().collect();
+        users.values().for_each(|user| user.identity.count_work(user.limits().has_time()));
+        *self.roles.write() = roles;
         *self.users.write() = users;
         server.attention.next_generation();
         disconnect_users(server, &gone, asking);

@@ -6,9 +6,9 @@
 //! again before its next command. For a user with all permissions that comparison is the whole
 //! check, and it also covers pauses and the memory limit.
 //!
-//! Flow: [`rules`] are applied to a copy of a [`user`] and its [`selector`]s; denials go to the
-//! [`log`]; [`mod@file`] reads and writes users as text. Sessions and commands belong to higher
-//! crates.
+//! Flow: [`rules`] are applied to a copy of a [`user`] or a [`role`] with its [`selector`]s;
+//! denials go to the [`log`]; [`mod@file`] reads and writes users as text. Sessions and commands
+//! belong to higher crates.
 
 #![forbid(unsafe_code)]
 
@@ -18,6 +18,8 @@ mod denied;
 pub mod file;
 pub mod limits;
 pub mod log;
+pub mod role;
+mod role_changes;
 pub mod rules;
 pub mod selector;
 mod terms;

@@ -5,10 +5,11 @@
 
 use braid_base::number::parse_i64;
 use braid_resp::inline::split_words;
-use braid_spec::{Category, Command, CommandTable};
+use braid_spec::{Category, Command, CommandError, CommandTable};
 
 use crate::databases::Databases;
 use crate::limits::Limits;
+use crate::role::{Role, Roles, names_in};
 use crate::selector::{Access, KeyPattern, Selector};
 use crate::terms::Terms;
 use crate::user::{Password, User};
@@ -45,8 +46,25 @@ pub enum RuleError {
     DatabaseRange,
     #[error("Allowing first-arg of a subcommand is not supported")]
     ArgumentOfSubcommand,
-    #[error("A limit must be a number per second, 0 for none")]
+    #[error("Duplicate role found. A role can only be defined once in config files")]
+    DuplicateRole,
+    #[error("The role does not exist")]
+    NoSuchRole,
+    #[error("A limit must be a number, 0 for none")]
     Limit,
+}
+
+impl RuleError {
+    /// The reply to a selector that is not closed.
+    pub(crate) fn unmatched(open: Vec<u8>) -> CommandError {
+        CommandError::quoting("ERR Unmatched parenthesis in acl selector starting at '", &open, "'.")
+    }
+
+    /// The reply of a subcommand to a rule with this error.
+    pub(crate) fn in_modifier(self, subcommand: &str, rule: &[u8]) -> CommandError {
+        let before = format!("ERR Error in ACL {subcommand} modifier '");
+        CommandError::quoting(&before, rule, &format!("': {self}"))
+    }
 }
 
 /// True if the text has spaces, so that it cannot be written to a file.
@@ -83,7 +101,7 @@ pub fn merge_selectors(rules: &[impl AsRef<[u8]>]) -> Result<Vec<Vec<u8>>, Vec<u
 
 impl User {
     /// Applies a rule.
-    pub(crate) fn apply(&mut self, rule: &[u8], terms: Terms<'_>) -> Result<(), RuleError> {
+    pub(crate) fn apply(&mut self, rule: &[u8], terms: Terms<'_>, roles: &Roles) -> Result<(), RuleError> {
         let lower = rule.to_ascii_lowercase();
         if let Some(is_valid) = self.limits.apply(&lower) {
             return if is_valid { Ok(()) } else { Err(RuleError::Limit) };
@@ -102,13 +120,19 @@ impl User {
                 self.no_password = false;
                 self.passwords.clear();
             }
-            b"clearselectors" => self.selectors.truncate(1),
+            b"resetroles" => self.set_roles(Vec::new()),
+            [b'r', b'o', b'l', b'e', b'=', ..] => {
+                let find = |name| roles.get(name).ok_or(RuleError::NoSuchRole);
+                let names = names_in(&rule[5..]).ok_or(RuleError::Syntax)?;
+                self.set_roles(names.into_iter().map(find).collect::<Result<_, _>>()?);
+            }
             b"reset" => {
                 self.no_password = false;
                 self.passwords.clear();
                 self.enabled = false;
                 self.sanitizes = true;
                 self.selectors = vec![Selector::new(terms)];
+                self.set_roles(Vec::new());
                 self.limits = Limits::default();
             }
             _ => match rule[0] {
@@ -124,12 +148,29 @@ impl User {
                     let known = self.passwords.iter().position(|known| *known == password);
                     self.passwords.remove(known.ok_or(RuleError::NoSuchPassword)?);
                 }
-                b'(' if rule.ends_with(b")") => self.selectors.push(parse_selector(rule, terms)?),
-                _ => self.selectors[0].apply(rule, terms)?,
+                _ => apply_to_selectors(&mut self.selectors, rule, terms)?,
             },
         }
         Ok(())
     }
+}
+
+impl Role {
+    /// Applies a rule: those of users' permissions, none of their credentials, roles and limits.
+    pub(crate) fn apply(&mut self, rule: &[u8], terms: Terms<'_>) -> Result<(), RuleError> {
+        apply_to_selectors(&mut self.selectors, rule, terms)
+    }
+}
+
+/// Applies a rule about permissions to selectors of which the first is the root.
+fn apply_to_selectors(selectors: &mut Vec<Selector>, rule: &[u8], terms: Terms<'_>) -> Result<(), RuleError> {
+    match rule {
+        b"" => {}
+        [b'(', .., b')'] => selectors.push(parse_selector(rule, terms)?),
+        _ if rule.eq_ignore_ascii_case(b"clearselectors") => selectors.truncate(1),
+        _ => selectors[0].apply(rule, terms)?,
+    }
+    Ok(())
 }
 
 /// A password in plain text (after the sign `plain`), or its digest (after another sign).

@@ -224,6 +224,11 @@ impl Selector {
         bit == 1 && has_keys && self.databases.allow(database)
     }
 
+    /// True if some key may be changed by some command in a database.
+    pub(crate) fn may_change(&self, key: &[u8], database: u32) -> bool {
+        (self.all_keys || self.may_touch(key, Access::WRITE)) && self.databases.allow(database)
+    }
+
     /// True if a command on this key is certainly allowed, by a quick check.
     #[inline]
     pub(crate) fn allows_key(&self, command: &Command, key: &[u8], needed: Access, database: u32) -> bool {
@@ -343,5 +348,26 @@ impl Selector {
         }
         parts.push(self.command_rules());
         parts.join(&b' ')
+    }
+}
+
+/// The rules of selectors of which the first is the root.
+pub(crate) fn describe_selectors(selectors: &[Selector]) -> Vec<u8> {
+    let mut text = selectors[0].describe();
+    for selector in &selectors[1..] {
+        let rules = selector.describe();
+        let rules: Vec<Vec<u8>> = rules.split(|&byte| byte == b' ').map(quote_if_needed).collect();
+        text.extend_from_slice(b" (");
+        text.extend_from_slice(&rules.join(&b' '));
+        text.push(b')');
+    }
+    text
+}
+
+/// Quotes a selector's rule if the reader would split it.
+fn quote_if_needed(rule: &[u8]) -> Vec<u8> {
+    match std::str::from_utf8(rule) {
+        Ok(text) => braid_config::quote_if_needed(text).into_bytes(),
+        Err(_) => braid_config::quote(rule).into_bytes(),
     }
 }

@@ -106,11 +106,7 @@ fn definitions_of_a_configuration() {
     let lines = |texts: &[&str]| -> Vec<Vec<String>> {
         texts.iter().map(|line| line.split(' ').map(str::to_owned).collect()).collect()
     };
-    let define = |texts: &[&str]| {
-        let lines = lines(texts);
-        let lines: Vec<&[String]> = lines.iter().map(|line| &line[..]).collect();
-        engine.acl.define_users(engine.server(), &lines)
-    };
+    let define = |texts: &[&str]| engine.acl.define_users(engine.server(), &lines(texts));
     assert_eq!(
         define(&["a on", "b on", "a off"]).unwrap_err(),
         (2, format!("Error in user declaration 'a': {}", RuleError::Duplicate))

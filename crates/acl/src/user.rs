@@ -13,7 +13,8 @@ use braid_spec::{Command, UsedDatabases};
 use crate::databases::InDatabase;
 use crate::denied::Denied;
 use crate::limits::Limits;
-use crate::selector::{Access, FoundKeys, Selector};
+use crate::role::Role;
+use crate::selector::{Access, FoundKeys, Selector, describe_selectors};
 use crate::terms::Terms;
 pub use braid_clients::Identity;
 
@@ -33,6 +34,8 @@ pub struct User {
     pub(crate) passwords: Vec<Password>,
     /// The root selector is first.
     pub(crate) selectors: Vec<Selector>,
+    /// What these allow is allowed as well.
+    roles: Vec<Arc<Role>>,
     pub(crate) limits: Limits,
     /// Everything is allowed.
     unrestricted: bool,
@@ -50,6 +53,7 @@ impl User {
             sanitizes: true,
             passwords: Vec::new(),
             selectors: vec![Selector::new(terms)],
+            roles: Vec::new(),
             limits: Limits::default(),
             unrestricted: false,
             databases: terms.databases,
@@ -70,7 +74,35 @@ impl User {
 
     /// Updates derived fields after rules were applied.
     pub(crate) fn update_derived(&mut self) {
-        self.unrestricted = self.selectors.iter().any(Selector::is_unrestricted);
+        let unrestricted = self.granted().any(Selector::is_unrestricted);
+        self.unrestricted = unrestricted;
+    }
+
+    /// All selectors that allow something: its own, then those of its roles.
+    fn granted(&self) -> impl Iterator<Item = &Selector> {
+        self.selectors.iter().chain(self.roles.iter().flat_map(|role| role.selectors()))
+    }
+
+    /// Replaces the roles; one that is named twice is held once.
+    pub(crate) fn set_roles(&mut self, roles: Vec<&Arc<Role>>) {
+        self.roles.clear();
+        for role in roles {
+            if !self.roles.iter().any(|held| held.name() == role.name()) {
+                self.roles.push(Arc::clone(role));
+            }
+        }
+    }
+
+    /// Takes the new version of a role that it holds.
+    pub(crate) fn renew_role(&mut self, role: &Arc<Role>) {
+        for held in self.roles.iter_mut().filter(|held| held.name() == role.name()) {
+            *held = Arc::clone(role);
+        }
+    }
+
+    /// The roles that it holds.
+    pub fn roles(&self) -> impl ExactSizeIterator<Item = &Role> {
+        self.roles.iter().map(|role| &**role)
     }
 
     /// Its name.
@@ -136,7 +168,12 @@ impl User {
     /// Whether the command may use all keys of database 0 that begin like this: read them, and
     /// change them if it writes.
     pub fn may_use_prefix(&self, command: &Command, prefix: &[u8]) -> bool {
-        self.selectors.iter().any(|selector| selector.allows_prefix(command, prefix, 0))
+        self.granted().any(|selector| selector.allows_prefix(command, prefix, 0))
+    }
+
+    /// Whether a key of a database is one that the user may change, by whatever command.
+    pub fn may_change(&self, key: &[u8], database: u32) -> bool {
+        self.granted().any(|selector| selector.may_change(key, database))
     }
 
     /// Names of the flags.
@@ -166,7 +203,7 @@ impl User {
         }
         let mut found = FoundKeys::default();
         let mut reason = Denied::Database(0);
-        for selector in &self.selectors {
+        for selector in self.granted() {
             match selector.check(command, args, self.place(database), &mut found) {
                 Ok(()) => return Ok(()),
                 Err(denied) => reason = reason.max(denied),
@@ -186,7 +223,8 @@ impl User {
             return false;
         }
         let (key, needed) = (args[1], Access::needed(spec.keys[0].flags));
-        self.selectors.iter().any(|selector| selector.allows_key(command, key, needed, database))
+        let allows = |selector: &Selector| selector.allows_key(command, key, needed, database);
+        self.selectors.iter().any(allows) || self.roles.iter().any(|role| role.selectors().iter().any(allows))
     }
 
     /// Checks a request whose keys are not known in advance: a selector must allow reading all
@@ -194,7 +232,7 @@ impl User {
     pub fn check_reading_all(&self, command: &Command, args: &[&[u8]], database: u32) -> bool {
         let mut found = FoundKeys::default();
         self.unrestricted
-            || self.selectors.iter().any(|selector| {
+            || self.granted().any(|selector| {
                 selector.reads_all_keys()
                     && selector.check(command, args, self.place(database), &mut found).is_ok()
             })
@@ -202,12 +240,12 @@ impl User {
 
     /// True if a channel or a channel pattern may be used.
     pub fn may_use_channel(&self, channel: &[u8], is_pattern: bool) -> bool {
-        self.selectors.iter().any(|selector| selector.may_use_channel(channel, is_pattern))
+        self.granted().any(|selector| selector.may_use_channel(channel, is_pattern))
     }
 
     /// True if all channels may be used.
     pub(crate) fn may_use_all_channels(&self) -> bool {
-        self.selectors.iter().any(|selector| selector.all_channels)
+        self.granted().any(|selector| selector.all_channels)
     }
 
     /// The name and all rules, as in ACL LIST.
@@ -226,22 +264,12 @@ impl User {
             text.extend_from_slice(rule.as_bytes());
         }
         text.push(b' ');
-        text.extend_from_slice(&self.root().describe());
-        for selector in &self.selectors[1..] {
-            let rules = selector.describe();
-            let rules: Vec<Vec<u8>> = rules.split(|&byte| byte == b' ').map(quote_if_needed).collect();
-            text.extend_from_slice(b" (");
-            text.extend_from_slice(&rules.join(&b' '));
-            text.push(b')');
+        text.extend_from_slice(&describe_selectors(&self.selectors));
+        if !self.roles.is_empty() {
+            let names: Vec<&[u8]> = self.roles().map(Role::name).collect();
+            text.extend_from_slice(b" role=");
+            text.extend_from_slice(&names.join(&b','));
         }
         text
-    }
-}
-
-/// Quotes a selector's rule if the reader would split it.
-fn quote_if_needed(rule: &[u8]) -> Vec<u8> {
-    match std::str::from_utf8(rule) {
-        Ok(text) => braid_config::quote_if_needed(text).into_bytes(),
-        Err(_) => braid_config::quote(rule).into_bytes(),
     }
 }

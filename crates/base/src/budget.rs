@@ -24,17 +24,25 @@ impl Budget {
     /// # Errors
     /// How long to wait until there is, in ns.
     pub fn take(&self, amount: u64, per_second: u64, now_ns: u64) -> Result<(), u64> {
+        self.reserve(amount, per_second, now_ns, 0).map(|_| ())
+    }
+
+    /// Uses an amount that is there within `patience_ns`. Those who come later wait for longer, so
+    /// nobody is overtaken. Returns how long to wait until it may be used, in ns.
+    ///
+    /// # Errors
+    /// How long to wait until there is enough, in ns; nothing is used then.
+    pub fn reserve(&self, amount: u64, per_second: u64, now_ns: u64, patience_ns: u64) -> Result<u64, u64> {
         let cost = cost_ns(amount, per_second);
-        let taken = self.restored_ns.fetch_update(Relaxed, Relaxed, |restored| {
+        let wait = |restored: u64| {
             let used = restored.saturating_sub(now_ns);
             // Something can always be had if nothing is in use.
-            (used == 0 || used.saturating_add(cost) <= AT_ONCE_NS)
-                .then(|| restored.max(now_ns).saturating_add(cost))
-        });
-        taken.map(|_| ()).map_err(|restored| {
-            let used = restored.saturating_sub(now_ns);
             used.saturating_add(cost).saturating_sub(AT_ONCE_NS).min(used)
-        })
+        };
+        let taken = self.restored_ns.fetch_update(Relaxed, Relaxed, |restored| {
+            (wait(restored) <= patience_ns).then(|| restored.max(now_ns).saturating_add(cost))
+        });
+        taken.map(wait).map_err(wait)
     }
 
     /// Uses an amount, whether or not it is there.
@@ -108,6 +116,18 @@ mod tests {
         budget.charge(5000, 1000, S);
         assert_eq!(budget.check(S), Err(5 * S - AT_ONCE_NS));
         assert_eq!(budget.check(6 * S - AT_ONCE_NS), Ok(()));
+    }
+
+    #[test]
+    fn waits_are_handed_out_in_order() {
+        let budget = Budget::default();
+        let waits: Vec<_> = (0..40).map_while(|_| budget.reserve(1, 100, S, S / 10).ok()).collect();
+        // A quarter of a second's worth at once, then one every ten milliseconds.
+        assert_eq!(waits.len(), 35);
+        assert!(waits[..25].iter().all(|wait| *wait == 0), "{waits:?}");
+        let expected: Vec<u64> = (1..=10).map(|number| number * S / 100).collect();
+        assert_eq!(waits[25..], expected);
+        assert_eq!(budget.reserve(1, 100, S, S / 10), Err(11 * S / 100));
     }
 
     #[test]

@@ -11,12 +11,18 @@ pub fn sha1_hex(bytes: &[u8]) -> [u8; 40] {
     hex(sha1::Sha1::digest(bytes).as_slice())
 }
 
-/// SHA-256 of `bytes` as 64 hexadecimal digits.
-pub fn sha256_hex(bytes: &[u8]) -> [u8; 64] {
-    hex(sha2::Sha256::digest(bytes).as_slice())
+/// SHA-256 of `bytes`.
+pub fn sha256(bytes: &[u8]) -> [u8; 32] {
+    sha2::Sha256::digest(bytes).into()
 }
 
-fn hex<const LEN: usize>(bytes: &[u8]) -> [u8; LEN] {
+/// SHA-256 of `bytes` as 64 hexadecimal digits.
+pub fn sha256_hex(bytes: &[u8]) -> [u8; 64] {
+    hex(&sha256(bytes))
+}
+
+/// Bytes as twice as many hexadecimal digits.
+pub fn hex<const LEN: usize>(bytes: &[u8]) -> [u8; LEN] {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let mut text = [b'0'; LEN];
     for (pair, byte) in text.chunks_exact_mut(2).zip(bytes) {

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! ACL: the commands that show and change users. Rules, checks and the log are in the crate `acl`.
+//! ACL: the commands that show and change users and roles. Rules, checks and the log are in the
+//! crate `acl`.
 
 use braid_acl::file::file_of;
 use braid_acl::log::Entry;
+use braid_acl::role::Role;
 use braid_acl::selector::Selector;
-use braid_acl::user::User;
+use braid_base::digest::hex;
 use braid_base::number;
 use braid_cluster_node::commands::cluster::shared::{for_cluster, share, text_of};
 use braid_executor::engine::access;
@@ -30,6 +32,12 @@ const SUBCOMMANDS: &[Row] = &[
             "O(1) since the categories and commands are a fixed set.",
         )
         .syntax("[category:string]"),
+    admin("delrole", delete_roles)
+        .at_least(3)
+        .secrets(|_, index| index > 1)
+        .docs("9.2.0", "Deletes roles that no user holds.", "O(N). Where N is the number of roles to delete.")
+        .syntax("rolename:string...")
+        .tips(EVERY_NODE),
     admin("deluser", delete_users)
         .at_least(3)
         .secrets(|_, index| index > 1)
@@ -40,6 +48,11 @@ const SUBCOMMANDS: &[Row] = &[
         )
         .syntax("username:string...")
         .tips(EVERY_NODE),
+    admin("digest", digest).exactly(2).docs(
+        "9.2.0",
+        "Returns a fingerprint of all users' and roles' rules.",
+        "O(N). Where N is the number of configured users and roles.",
+    ),
     admin("dryrun", dry_run)
         .at_least(4)
         // The request may contain a password.
@@ -50,6 +63,15 @@ const SUBCOMMANDS: &[Row] = &[
         .at_least(2)
         .docs("6.0.0", "Returns a random password.", "O(1)")
         .syntax("[bits:integer]"),
+    admin("getrole", get_role)
+        .exactly(3)
+        .secrets(|_, index| index > 1)
+        .docs(
+            "9.2.0",
+            "Returns a role's rules and users.",
+            "O(N). Where N is the number of rules defined for the role.",
+        )
+        .syntax("rolename:string"),
     admin("getuser", get_user)
         .exactly(3)
         .secrets(|_, index| index > 1)
@@ -63,6 +85,7 @@ const SUBCOMMANDS: &[Row] = &[
             ("6.2.0", "Channels."),
             ("7.0.0", "Selectors; keys and channels in the form of rules instead of lists."),
             ("9.1.0", "Databases."),
+            ("9.2.0", "Roles."),
         ]),
     Row::new("help", Group::Server, help)
         .exactly(2)
@@ -79,7 +102,23 @@ const SUBCOMMANDS: &[Row] = &[
         .docs("6.0.0", "Lists recent refusals.", "O(N) with N being the number of entries shown.")
         .syntax("[operation:(count:integer|RESET)]")
         .history(&[("7.2.0", "New fields: the entry's ID, creation time and last update time.")]),
+    admin("roles", roles).exactly(2).docs(
+        "9.2.0",
+        "Lists the roles' names.",
+        "O(N). Where N is the number of configured roles.",
+    ),
     admin("save", save).exactly(2).docs("6.0.0", "Writes all users to the ACL file.", USERS).tips(EVERY_NODE),
+    admin("setrole", set_role)
+        .at_least(3)
+        .secrets(|_, index| index > 1)
+        .docs(
+            "9.2.0",
+            "Creates a role, or changes its rules.",
+            "O(N+M*C). Where N is the number of rules provided, M the number of users in the role and C the number of \
+             connected clients.",
+        )
+        .syntax("rolename:string [rule:string...]")
+        .tips(EVERY_NODE),
     admin("setuser", set_user)
         .at_least(3)
         .secrets(|_, index| index > 1)
@@ -92,6 +131,7 @@ const SUBCOMMANDS: &[Row] = &[
         .history(&[
             ("6.2.0", "Channels."),
             ("7.0.0", "Selectors, and separate permissions to read and write keys."),
+            ("9.2.0", "Roles."),
         ])
         .tips(EVERY_NODE),
     admin("users", users).exactly(2).docs("6.0.0", "Lists the users' names.", USERS),
@@ -115,6 +155,56 @@ fn set_user(call: &mut Call) -> CommandResult {
     }
     call.engine.acl.set_user(access::acl_server(call.engine), call.args[2], &call.args[3..])?;
     call.reply.ok();
+    Ok(())
+}
+
+fn set_role(call: &mut Call) -> CommandResult {
+    let server = access::acl_server(call.engine);
+    if let Some(rules) = for_cluster(call, &call.args[3..]) {
+        let name = text_of(call.args[2], "the role's name")?;
+        let rules = call.engine.acl.role_rules_after(server, name.as_bytes(), rules)?;
+        let rules = text_of(&rules, "the rules")?;
+        return share(call, vec![(SharedKind::Role, name, Some(rules))], |reply| reply.ok());
+    }
+    call.engine.acl.set_role(server, call.args[2], &call.args[3..])?;
+    call.reply.ok();
+    Ok(())
+}
+
+fn delete_roles(call: &mut Call) -> CommandResult {
+    let names = &call.args[2..];
+    if let Some(names) = for_cluster(call, names).filter(|names| !names.is_empty()) {
+        let known = names.iter().filter(|name| call.engine.acl.role(name).is_some()).count();
+        let deleted = |name: &&[u8]| Ok((SharedKind::Role, text_of(name, "the role's name")?, None));
+        let values = names.iter().map(deleted).collect::<Result<_, CommandError>>()?;
+        return share(call, values, move |reply| reply.integer(known as i64));
+    }
+    let deleted = call.engine.acl.delete_roles(names)?;
+    call.reply.integer(deleted as i64);
+    Ok(())
+}
+
+fn get_role(call: &mut Call) -> CommandResult {
+    let Some(role) = call.engine.acl.role(call.args[2]) else {
+        call.reply.null();
+        return Ok(());
+    };
+    call.reply.map(6);
+    reply_selectors(call, role.selectors(), true);
+    let holders = call.engine.acl.holders(role.name());
+    call.reply.bulk(b"users");
+    reply_names(call, holders.iter().map(|user| user.name()));
+    Ok(())
+}
+
+fn roles(call: &mut Call) -> CommandResult {
+    let roles = call.engine.acl.roles();
+    reply_names(call, roles.iter().map(|role| role.name()));
+    Ok(())
+}
+
+fn digest(call: &mut Call) -> CommandResult {
+    call.reply.bulk(&hex::<64>(&call.engine.acl.digest()));
     Ok(())
 }
 
@@ -150,25 +240,34 @@ fn get_user(call: &mut Call) -> CommandResult {
     // Only where it says something: Redis has no such field.
     let has_databases = user.selectors().iter().any(Selector::is_confined);
     let limits: Vec<String> = user.limits().rules().collect();
-    call.reply.map(6 + usize::from(has_databases) + usize::from(!limits.is_empty()));
+    let more = [has_databases, user.roles().len() > 0, !limits.is_empty()];
+    call.reply.map(6 + more.into_iter().map(usize::from).sum::<usize>());
     call.reply.bulk(b"flags");
     call.reply.set(user.flags().count());
     user.flags().for_each(|flag| call.reply.bulk(flag.as_bytes()));
     call.reply.bulk(b"passwords");
     call.reply.array(user.passwords().len());
     user.passwords().for_each(|password| call.reply.bulk(password));
-    reply_selector(call, user.root(), has_databases);
-    call.reply.bulk(b"selectors");
-    call.reply.array(user.selectors().len() - 1);
-    for selector in &user.selectors()[1..] {
-        call.reply.map(3 + usize::from(has_databases));
-        reply_selector(call, selector, has_databases);
+    reply_selectors(call, user.selectors(), has_databases);
+    if user.roles().len() > 0 {
+        call.reply.bulk(b"roles");
+        reply_names(call, user.roles().map(Role::name));
     }
     if !limits.is_empty() {
         call.reply.bulk(b"limits");
         call.reply.bulk(limits.join(" ").as_bytes());
     }
     Ok(())
+}
+
+fn reply_selectors(call: &mut Call, selectors: &[Selector], has_databases: bool) {
+    reply_selector(call, &selectors[0], has_databases);
+    call.reply.bulk(b"selectors");
+    call.reply.array(selectors.len() - 1);
+    for selector in &selectors[1..] {
+        call.reply.map(3 + usize::from(has_databases));
+        reply_selector(call, selector, has_databases);
+    }
 }
 
 fn reply_selector(call: &mut Call, selector: &Selector, has_databases: bool) {
@@ -184,19 +283,20 @@ fn reply_selector(call: &mut Call, selector: &Selector, has_databases: bool) {
     }
 }
 
-fn reply_users(call: &mut Call, show: impl Fn(&User) -> Vec<u8>) {
-    let users = call.engine.acl.users();
-    call.reply.array(users.len());
-    users.iter().for_each(|user| call.reply.bulk(&show(user)));
+fn reply_names<'a>(call: &mut Call, names: impl ExactSizeIterator<Item = &'a [u8]>) {
+    call.reply.array(names.len());
+    names.for_each(|name| call.reply.bulk(name));
 }
 
 fn list(call: &mut Call) -> CommandResult {
-    reply_users(call, User::describe);
+    let lines = call.engine.acl.list();
+    reply_names(call, lines.iter().map(|line| &line[..]));
     Ok(())
 }
 
 fn users(call: &mut Call) -> CommandResult {
-    reply_users(call, |user| user.name().to_vec());
+    let users = call.engine.acl.users();
+    reply_names(call, users.iter().map(|user| user.name()));
     Ok(())
 }
 
@@ -360,22 +460,32 @@ fn help(call: &mut Call) -> CommandResult {
     call.help(&[
         "CAT [<category>]",
         "    List the categories, or the commands of <category>.",
+        "DELROLE <rolename> [<rolename> ...]",
+        "    Delete roles that no user holds.",
         "DELUSER <username> [<username> ...]",
         "    Delete users and close their connections.",
+        "DIGEST",
+        "    Return a fingerprint of all users' and roles' rules.",
         "DRYRUN <username> <command> [<arg> ...]",
         "    Check whether a user may run a command, without running it.",
+        "GETROLE <rolename>",
+        "    A role's rules and users.",
         "GETUSER <username>",
         "    A user's rules.",
         "GENPASS [<bits>]",
         "    Return a password of 256 random bits, or of <bits>.",
         "LIST",
-        "    Return all users' rules in the format of an ACL file.",
+        "    Return all roles' and users' rules in the format of an ACL file.",
         "LOAD",
-        "    Replace all users with those in the ACL file.",
+        "    Replace all roles and users with those in the ACL file.",
         "LOG [<count> | RESET]",
         "    List recent refusals, or clear the list.",
+        "ROLES",
+        "    List the roles' names.",
         "SAVE",
-        "    Write all users to the ACL file.",
+        "    Write all roles and users to the ACL file.",
+        "SETROLE <rolename> [<rule> ...]",
+        "    Create a role, or change its rules.",
         "SETUSER <username> <rule> [<rule> ...]",
         "    Create a user, or change its rules.",
         "USERS",
@@ -393,5 +503,7 @@ mod database_tests;
 mod direction_tests;
 #[cfg(test)]
 mod limits_tests;
+#[cfg(test)]
+mod role_tests;
 #[cfg(test)]
 mod tests;

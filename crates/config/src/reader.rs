@@ -35,6 +35,8 @@ pub struct Loaded {
     pub renamed: Vec<Renamed>,
     /// `user` lines in order.
     pub users: Vec<UserLine>,
+    /// `role` lines in order.
+    pub roles: Vec<UserLine>,
     /// Names of directives that the configuration sets but that have no effect.
     pub without_effect: Vec<String>,
     /// Warnings for the log, once it is open.
@@ -52,10 +54,10 @@ pub struct Renamed {
     pub place: SourceLine,
 }
 
-/// A `user` line. The commands layer parses the rules.
+/// A `user` or `role` line. The commands layer parses the rules.
 #[derive(Clone, PartialEq, Eq)]
 pub struct UserLine {
-    /// Name of the user and the rules.
+    /// Name of the user or role, and the rules.
     pub words: Vec<String>,
     /// For error messages; without the rules, which may contain passwords.
     pub place: SourceLine,
@@ -229,9 +231,10 @@ impl Reader<'_> {
                 self.loaded.renamed.push(renamed);
                 Ok(())
             }
-            ("user", [_, ..]) => {
+            ("user" | "role", [_, ..]) => {
                 let words = values.iter().map(|word| (*word).to_owned()).collect();
-                self.loaded.users.push(UserLine { words, place });
+                let lines = if name == "user" { &mut self.loaded.users } else { &mut self.loaded.roles };
+                lines.push(UserLine { words, place });
                 Ok(())
             }
             ("loadmodule", [_, ..]) => {
@@ -246,7 +249,9 @@ impl Reader<'_> {
                 self.without_effect(name);
                 Ok(())
             }
-            ("include" | "rename-command" | "user" | "loadmodule", _) => Err(place.error(BAD_DIRECTIVE)),
+            ("include" | "rename-command" | "user" | "role" | "loadmodule", _) => {
+                Err(place.error(BAD_DIRECTIVE))
+            }
             (name, _) if ACCEPTED_AND_IGNORED.contains(&name) => Err(place.error(BAD_DIRECTIVE)),
             (name, _) if name.starts_with('-') => {
                 Err(place.error(format!("{BAD_DIRECTIVE}: options begin with two hyphens, such as --port")))

@@ -204,6 +204,7 @@ pub(crate) fn protocol_of(waiter: &Waiter) -> Protocol {
 /// Adds background work to the execution time of a command.
 pub(crate) fn note_work(waiter: &Waiter, nanos: u64) {
     waiter.request.nanos.fetch_add(nanos, Relaxed);
+    waiter.request.client.user.lock().note_work(nanos);
 }
 
 /// A timeout in ms (`None`: overflow) as a deadline.

@@ -57,7 +57,7 @@ use braid_spec::spec::Spec;
 use braid_spec::{Behavior, Command, CommandError, Flags, Scope, absent, keys};
 use braid_telemetry::Cost;
 pub use checks::LOADING_REFUSAL;
-use checks::{AdmissionContext, busy, check, check_rights, is_held_back, queues};
+use checks::{AdmissionContext, busy, charge, check, check_rights, is_held_back, queues};
 pub(crate) use data::command_reveals_data;
 use data::is_exec;
 
@@ -201,7 +201,12 @@ fn execute_checked(request: &mut Request<'_>, prepared: Prepared, attention: u64
         return Outcome::Postponed;
     }
     let mut outcome = Outcome::Done;
-    match check(request, command, attention) {
+    let checked = match charge(request, command) {
+        Ok(false) => return Outcome::Postponed,
+        Ok(true) => check(request, command, attention),
+        Err(error) => Err(error),
+    };
+    match checked {
         Err(error) => refuse(request, Some(command), &error),
         Ok(()) if queues(request.session, command) => {
             let session = &mut *request.session;
@@ -232,7 +237,12 @@ fn execute_checked(request: &mut Request<'_>, prepared: Prepared, attention: u64
             }
             let counted = attention & SLOT_STATS != 0;
             let counted = if counted { slot_stats::Begun::of(request, command) } else { None };
+            let began = request.worker.boundary;
             let ended = run(request, command, prepared.hash);
+            if !request.session.login.user.limits().is_none() {
+                let nanos = request.worker.boundary.nanos_since(began);
+                request.session.login.charged.add_nanos(nanos);
+            }
             request.session.attention &= !session_attention::LOCKS;
             match ended {
                 Some(ended) => outcome = ended,

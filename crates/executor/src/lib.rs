@@ -38,6 +38,7 @@ pub mod session;
 pub mod settings;
 pub mod state;
 pub mod tell_replicas;
+mod tenants;
 #[cfg(test)]
 mod testing;
 pub mod threads;

@@ -10,12 +10,13 @@ use braid_acl::limits::Charged;
 use braid_acl::user::User;
 use braid_acl::{Acl, Denied};
 use braid_clients::attention::Attention;
+use braid_clients::identity::Presence;
 use braid_clients::{ClientRecord, client_flags};
 use braid_keyspace::Keyspace;
 use braid_notify::tracking::Trackers;
 use braid_notify::{Hub, Listener, SubscriptionKind, Tracking};
 use braid_replication::{Replica, ReplicaOptions};
-use braid_spec::Command;
+use braid_spec::{Command, CommandError};
 use braid_telemetry::monitor;
 
 use crate::blocking::state::{Blocked, Findings, Later, Precomputed, Serving};
@@ -75,6 +76,8 @@ pub struct Login {
     pub(crate) generation: u64,
     /// What the user's limits have been charged with.
     pub(crate) charged: Charged,
+    /// Counts the connection with its user, if it is logged in.
+    presence: Option<Presence>,
 }
 
 /// What becomes of the client's replies.
@@ -231,7 +234,13 @@ impl Session {
                 has_written: false,
             },
             options: ClientOptions::default(),
-            login: Login { fast_path_word: Session::NEVER, user, generation: 0, charged: Charged::default() },
+            login: Login {
+                fast_path_word: Session::NEVER,
+                user,
+                generation: 0,
+                charged: Charged::default(),
+                presence: None,
+            },
             transaction: TransactionState {
                 queue: None,
                 watched: Vec::new(),
@@ -281,7 +290,31 @@ impl Session {
         self.record.authenticated.store(authenticated, Relaxed);
         *self.record.user.lock() = Arc::clone(&user.identity);
         self.login.charged = Charged::until_now(&self.record);
+        self.login.presence = authenticated.then(|| Presence::of(&user.identity));
         self.login.user = user;
+    }
+
+    /// Checks that the client may be one more connection of a user, or is one already.
+    ///
+    /// # Errors
+    /// If the user has too many.
+    pub(crate) fn check_connections(&self, user: &User) -> Result<(), CommandError> {
+        let is_counted = self.login.presence.as_ref().is_some_and(|own| *own.user() == *user.identity);
+        let others = user.identity.connections() - u64::from(is_counted);
+        user.limits().check_connections(&user.identity, others)
+    }
+
+    /// As [`Session::check_connections`] for a new client, which is counted.
+    ///
+    /// # Errors
+    /// If its user has too many.
+    pub fn check_as_new(&self) -> Result<(), CommandError> {
+        if self.authenticated { self.check_connections(&self.login.user) } else { Ok(()) }
+    }
+
+    /// Until when the client's next request waits for a limit of its user, ms since the Unix epoch.
+    pub fn delayed_until_ms(&self) -> Option<i64> {
+        self.login.charged.until_ms()
     }
 
     /// Resets the session's user to that of a new connection.

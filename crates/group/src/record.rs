@@ -435,7 +435,7 @@ impl Keys {
                 }
                 // Cluster records.
                 Some(("shard" | "primary" | "offer" | "known" | "slots", _)) if *self.shard != *"0" => {}
-                Some(("setting" | "user" | "library", _)) if *self.shard != *"0" => {}
+                Some(("setting" | "role" | "user" | "library", _)) if *self.shard != *"0" => {}
                 None if name == EPOCH && *self.shard != *"0" => {}
                 _ => note(RecordError::new("a key", &key)),
             }

@@ -13,6 +13,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
 use braid_acl::log::Reason;
@@ -30,6 +31,7 @@ use braid_commands::server::memory_report::Basics;
 use braid_commands::server::system::{self, Whose};
 use braid_commands::server::{figures, hot_keys};
 use braid_executor::Engine;
+use braid_executor::feeds::Figures as FeedFigures;
 use braid_executor::state::sync_writes::Counts;
 use braid_keyspace::Counters;
 use braid_replica::figures as links;
@@ -418,6 +420,50 @@ fn refused_by_user(scrape: &Scrape<'_>, samples: &mut Samples<'_>) {
     }
 }
 
+/// Adds a sample for each user of whom there is a number other than 0, the greatest first.
+fn by_user(scrape: &Scrape<'_>, samples: &mut Samples<'_>, number: impl Fn(&User) -> u64) {
+    let mut users: Vec<_> = scrape.engine.acl.users().into_iter().map(|user| (number(&user), user)).collect();
+    users.sort_by_key(|(number, _)| Reverse(*number));
+    for (number, user) in users.iter().take(USERS_MAX).take_while(|(number, _)| *number > 0) {
+        samples.add(&[("user", &user.name().escape_ascii().to_string())], *number as f64);
+    }
+}
+
+fn delayed_by_user(scrape: &Scrape<'_>, samples: &mut Samples<'_>) {
+    by_user(scrape, samples, |user| user.identity.delayed.load(Relaxed));
+}
+
+fn connections_by_user(scrape: &Scrape<'_>, samples: &mut Samples<'_>) {
+    by_user(scrape, samples, |user| user.identity.connections());
+}
+
+fn memory_by_user(scrape: &Scrape<'_>, samples: &mut Samples<'_>) {
+    by_user(scrape, samples, |user| match user.limits().memory_bytes() {
+        0 => 0,
+        _ => user.identity.memory.measured().unwrap_or(0),
+    });
+}
+
+/// Adds a number of each change feed.
+fn by_feed(scrape: &Scrape<'_>, samples: &mut Samples<'_>, number: impl Fn(&FeedFigures) -> &AtomicU64) {
+    for feed in scrape.engine.feeds.list() {
+        let name = feed.name.escape_ascii().to_string();
+        samples.add(&[("feed", &name)], number(&feed.figures).load(Relaxed) as f64);
+    }
+}
+
+fn entries_by_feed(scrape: &Scrape<'_>, samples: &mut Samples<'_>) {
+    by_feed(scrape, samples, |figures| &figures.entries);
+}
+
+fn gaps_by_feed(scrape: &Scrape<'_>, samples: &mut Samples<'_>) {
+    by_feed(scrape, samples, |figures| &figures.gaps);
+}
+
+fn bytes_by_feed(scrape: &Scrape<'_>, samples: &mut Samples<'_>) {
+    by_feed(scrape, samples, |figures| &figures.bytes);
+}
+
 fn errors_by_code(scrape: &Scrape<'_>, samples: &mut Samples<'_>) {
     let mut sum: BTreeMap<String, u64> = BTreeMap::new();
     for thread in scrape.engine.telemetry.threads.iter() {
@@ -477,6 +523,7 @@ pub static METRICS: &[Metric] = &[
     // Clients.
     gauge("braid_clients", "Connected clients, replicas included.", |s| s.clients.len() as f64),
     one!(figures::CLIENTS_MAX, s => s.engine),
+    one!(figures::CLIENTS_PRIORITY, s => s.engine),
     gauge("braid_clients_blocked", "Clients waiting in a blocking command.", |s| {
         s.clients.iter().filter(|record| is_blocked(record)).count() as f64
     }),
@@ -490,6 +537,7 @@ pub static METRICS: &[Metric] = &[
     one!(figures::OUTPUT_BUFFER_MAX, s => &s.clients[..]),
     one!(figures::CONNECTIONS, s => s.engine),
     one!(figures::CONNECTIONS_REJECTED, s => s.engine),
+    one!(figures::PRIORITY_REJECTED, s => s.engine),
     one!(figures::CLIENTS_EVICTED, s => s.engine),
     one!(figures::OUTPUT_LIMIT_DISCONNECTIONS, s => s.engine),
     one!(figures::QUERY_LIMIT_DISCONNECTIONS, s => s.engine),
@@ -676,6 +724,12 @@ pub static METRICS: &[Metric] = &[
     counters("braid_errors_total", "Error replies by error code (at most 128 codes per thread).", errors_by_code),
     counters("braid_access_denied_total", "Logins, commands, keys and channels refused by the ACL.", refused_by_reason),
     counters("braid_user_access_denied_total", "ACL refusals by user: at most 100 users, those with the most refusals. Logins with unknown names are not included.", refused_by_user),
+    counters("braid_user_requests_delayed_total", "Requests that waited for a limit of their user (limit-delay), by user.", delayed_by_user),
+    gauges("braid_user_connections", "Connections by the user that they are logged in as: at most 100 users, those with the most.", connections_by_user),
+    counters("braid_feed_entries_total", "Entries of a change feed that readers got.", entries_by_feed),
+    counters("braid_feed_gaps_total", "Gaps that readers of a change feed were told of.", gaps_by_feed),
+    counters("braid_feed_read_bytes_total", "Bytes of the journal that were looked at for readers of a change feed.", bytes_by_feed),
+    gauges("braid_user_keys_bytes", "Memory of the keys that a user with limit-memory may change, when it was last measured.", memory_by_user),
     one!(figures::CHANNELS, s => s.engine),
     one!(figures::PATTERNS, s => s.engine),
     one!(figures::SHARD_CHANNELS, s => s.engine),

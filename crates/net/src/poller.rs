@@ -14,14 +14,19 @@ use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 /// The events that a descriptor is polled for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Interest {
+    /// Only whether the connection is broken.
+    Neither,
     Read,
+    Write,
     ReadWrite,
 }
 
 impl Interest {
     fn flags(self) -> EventFlags {
         match self {
+            Interest::Neither => EventFlags::empty(),
             Interest::Read => EventFlags::IN,
+            Interest::Write => EventFlags::OUT,
             Interest::ReadWrite => EventFlags::IN | EventFlags::OUT,
         }
     }

@@ -21,7 +21,7 @@ use std::time::Duration;
 use braid_base::build::{PROFILE, are_locks_off};
 use braid_clients::Message;
 use braid_cluster_node::group::{self, previous_process, report};
-use braid_config::{Config, Request};
+use braid_config::{Config, Request, UserLine};
 use braid_durable::aof_load::AofLoadError;
 use braid_durable::at_start;
 use braid_durable::saving::{self, LoadFailure};
@@ -238,11 +238,12 @@ fn warn_of_coarse_size_classes() {
     }
 }
 
-/// Defines the users, from the configuration or from the file that it names.
+/// Defines roles and users, from the configuration or from the file that it names.
 fn define_users(engine: &Engine, loaded: &braid_config::Loaded) -> Result<(), String> {
-    let lines: Vec<&[String]> = loaded.users.iter().map(|user| &user.words[..]).collect();
+    let words = |lines: &[UserLine]| lines.iter().map(|line| line.words.clone()).collect::<Vec<_>>();
+    let (roles, users) = (words(&loaded.roles), words(&loaded.users));
     if braid_acl::file::file_of(&engine.config).is_some() {
-        if !lines.is_empty() {
+        if !roles.is_empty() || !users.is_empty() {
             return Err("Users are defined both in the configuration and in the file named by 'aclfile'. \
                         This very likely leads to mistakes and security holes: use only one of them."
                 .into());
@@ -252,10 +253,11 @@ fn define_users(engine: &Engine, loaded: &braid_config::Loaded) -> Result<(), St
             .load_file(access::acl_server(engine), 0)
             .map_err(|error| format!("Aborting startup because of ACL errors: {error}"));
     }
-    engine
-        .acl
-        .define_users(access::acl_server(engine), &lines)
-        .map_err(|(number, error)| loaded.users[number].place.error(error).to_string())
+    let fault =
+        |lines: &[UserLine], (number, error): (usize, String)| lines[number].place.error(error).to_string();
+    let server = access::acl_server(engine);
+    engine.acl.define_roles(server, &roles).map_err(|error| fault(&loaded.roles, error))?;
+    engine.acl.define_users(server, &users).map_err(|error| fault(&loaded.users, error))
 }
 
 /// Whether there is data to load. If not, the first clients must not be told to wait for it.

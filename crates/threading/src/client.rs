@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use braid_base::blob::Blob;
 use braid_clients::{ClientRecord, client_flags};
 use braid_executor::Session;
+use braid_net::poller::Interest;
 use braid_net::stream::Stream;
 use braid_resp::error::ProtocolError;
 use braid_resp::parse::RequestParser;
@@ -175,6 +176,28 @@ impl Client {
     /// or its replies are held.
     pub fn is_held(&self) -> bool {
         self.postponed || self.hold.is_on || self.session.blocked.is_some()
+    }
+
+    /// True while the client's next request waits for a limit of its user. Nothing more is received
+    /// then: what it sends beyond its limits is not kept here.
+    pub fn is_delayed(&self) -> bool {
+        self.postponed && self.session.delayed_until_ms().is_some()
+    }
+
+    /// True between the end of such a wait and the execution of the request: what was received
+    /// before comes first, or more would be received for each request than is executed.
+    pub fn has_just_waited(&self) -> bool {
+        !self.postponed && self.session.delayed_until_ms().is_some()
+    }
+
+    /// What the poller is to report.
+    pub fn interest(&self) -> Interest {
+        match (self.is_delayed(), self.wants_write) {
+            (true, true) => Interest::Write,
+            (true, false) => Interest::Neither,
+            (false, true) => Interest::ReadWrite,
+            (false, false) => Interest::Read,
+        }
     }
 
     /// True if the client is known to have sent input that is not parsed yet.

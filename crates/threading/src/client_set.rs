@@ -148,6 +148,8 @@ pub struct ClientSet {
     pub to_drop: Vec<u32>,
     /// Clients whose requests wait for the end of a pause.
     pub postponed: Vec<u32>,
+    /// Clients that have just begun to wait for a limit of their user.
+    pub delayed: Vec<u32>,
     /// Deadlines of clients' waits: ms since the Unix epoch, and the client's place.
     pub deadlines: BTreeSet<(i64, u32)>,
     /// Clients that hold memory or have unsent replies.
@@ -175,6 +177,7 @@ impl ClientSet {
             to_resume: Vec::new(),
             to_drop: Vec::new(),
             postponed: Vec::new(),
+            delayed: Vec::new(),
             deadlines: BTreeSet::new(),
             tracked: Vec::new(),
             to_migrate: Vec::new(),

@@ -203,6 +203,7 @@ impl<M: Model> EventLoop<M> {
         self.drop_finished();
         let now = clock::unix_ms();
         self.end_waits(now);
+        self.rest_delayed();
         if self.accepting_again_at.is_some_and(|at| now >= at) {
             self.resume_accepting();
         }
@@ -396,8 +397,7 @@ impl<M: Model> EventLoop<M> {
         let wants = client.wants_room() && !client.is_broken();
         if client.wants_write != wants {
             client.wants_write = wants;
-            let interest = if wants { Interest::ReadWrite } else { Interest::Read };
-            if self.poller.modify(&client.socket, u64::from(place), interest).is_err() {
+            if self.poller.modify(&client.socket, u64::from(place), client.interest()).is_err() {
                 client.break_off();
                 self.clients.to_drop.push(place);
             }

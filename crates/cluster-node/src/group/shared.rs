@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Settings, users and functions that apply to the whole cluster
+//! Settings, roles, users and functions that apply to the whole cluster
 //! ([`braid_group::cluster::shared`]), as this node applies them: at startup before it serves any
 //! request, and whenever a record changes.
 //!
@@ -20,6 +20,7 @@ use braid_executor::engine::{Engine, access};
 use braid_executor::world;
 use braid_executor::world_change;
 use braid_group::cluster::shared::{self, SharedKind, SharedValue};
+use braid_group::record::Versioned;
 
 use super::Group;
 use super::changes::ChangeError;
@@ -48,7 +49,12 @@ pub(super) fn apply_shared(engine: &Engine, group: &Group) {
     let (records, revision) = group.shared.records.lock().clone();
     let mut done = group.shared.done.lock();
     done.0.retain(|name, _| records.contains_key(name));
-    for (name, record) in &*records {
+    // A role is deleted after the users who held it have let go of it.
+    let is_last = |(name, record): &(&Name, &Versioned<SharedValue>)| {
+        name.0 == SharedKind::Role && record.value.is_none()
+    };
+    let first = records.iter().filter(|record| !is_last(record));
+    for (name, record) in first.chain(records.iter().filter(is_last)) {
         let (kind, text) = (name.0, &*name.1);
         if kind == SharedKind::Library && !leads {
             done.0.remove(name);
@@ -79,6 +85,15 @@ fn apply_one(engine: &Engine, kind: SharedKind, name: &str, value: Option<&str>)
             engine.config.set_from(Origin::Local, &[(name, value)]).map(drop)
         }
         (SharedKind::Setting, None) => Ok(()),
+        (SharedKind::Role, Some(rules)) => {
+            let rules: Vec<&[u8]> = rules.split_ascii_whitespace().map(str::as_bytes).collect();
+            let set = engine.acl.replace_role(access::acl_server(engine), name.as_bytes(), &rules);
+            set.map_err(|error| String::from_utf8_lossy(&error.line()).into_owned())
+        }
+        (SharedKind::Role, None) => match engine.acl.delete_roles(&[name.as_bytes()]) {
+            Ok(_) => Ok(()),
+            Err(error) => Err(String::from_utf8_lossy(&error.line()).into_owned()),
+        },
         (SharedKind::User, Some(rules)) => {
             let rules: Vec<&[u8]> = std::iter::once(&b"reset"[..])
                 .chain(rules.split_ascii_whitespace().map(str::as_bytes))
@@ -183,7 +198,7 @@ pub fn shared_reports(engine: &Engine) -> Vec<SharedReport> {
     let Some(group) = group::of(engine) else { return Vec::new() };
     let done = group.shared.done.lock();
     let (records, _) = group.shared.records.lock().clone();
-    let report = |(name, record): (&Name, &braid_group::record::Versioned<SharedValue>)| SharedReport {
+    let report = |(name, record): (&Name, &Versioned<SharedValue>)| SharedReport {
         kind: name.0,
         name: Arc::clone(&name.1),
         value: record.value.clone(),

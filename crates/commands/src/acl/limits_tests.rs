@@ -44,6 +44,74 @@ fn a_refused_command_discards_its_transaction() {
     assert_eq!(tester.run("EXISTS k"), ":0\r\n");
 }
 
+/// A request waits for as long as it may, and runs once; beyond that it is refused.
+#[test]
+fn requests_wait_instead_of_being_refused() {
+    let mut tester = with_user("limit-commands=20 limit-delay=1000 allcommands allkeys allchannels");
+    let mut waited = 0;
+    for number in 1..=10 {
+        let reply = tester.run_as(1, "INCR k");
+        if reply.is_empty() {
+            waited += 1;
+            let until = tester.session(1).delayed_until_ms().expect("it waits");
+            // Nothing is counted twice, whoever resumes the client before.
+            (0..100).for_each(|_| assert_eq!(tester.run_as(1, "INCR k"), ""));
+            assert_eq!(tester.session(1).delayed_until_ms(), Some(until));
+            while braid_base::clock::unix_ms() < until {
+                std::thread::sleep(std::time::Duration::from_millis(1));
+            }
+            assert_eq!(tester.run_as(1, "INCR k"), format!(":{number}\r\n"));
+        }
+    }
+    // A quarter of a second's worth may be used at once.
+    assert_eq!(waited, 5);
+    tester.run("ACL SETUSER u limit-commands=1");
+    let reply = is_refused(&mut tester, 1, "INCR k");
+    assert!(reply.starts_with("-LIMIT The user has reached limit-commands: try again in "), "{reply}");
+    let identity = std::sync::Arc::clone(&tester.session(1).login.user.identity);
+    assert!(identity.delayed.load(std::sync::atomic::Ordering::Relaxed) >= 5);
+}
+
+/// What one long command takes, those that follow make up for.
+#[test]
+fn processor_time_is_limited() {
+    let mut tester = with_user("limit-time=10 allcommands allkeys allchannels");
+    let script = "EVAL \"for i = 1, 30000000 do end return 1\" 0";
+    assert_eq!(tester.run_as(1, script), ":1\r\n");
+    let reply = tester.run_as(1, "PING");
+    assert!(reply.starts_with("-LIMIT The user has reached limit-time: try again in "), "{reply}");
+    // Others are served, and cheap requests cost next to nothing.
+    assert_eq!(tester.run("PING"), "+PONG\r\n");
+    tester.run("ACL DELUSER u");
+    let mut tester = with_user("limit-time=10 allcommands allkeys allchannels");
+    (0..10).for_each(|_| assert_eq!(tester.run_as(1, "PING"), "+PONG\r\n"));
+}
+
+#[test]
+fn connections_are_limited() {
+    let mut tester = with_user("limit-connections=2 allcommands allkeys allchannels");
+    for _ in 0..3 {
+        tester.client();
+    }
+    let full = "-LIMIT The user has reached limit-connections: 2 are in use\r\n";
+    assert_eq!(tester.run_as(2, "AUTH u x"), "+OK\r\n");
+    assert_eq!(tester.run_as(3, "AUTH u x"), full);
+    assert_eq!(tester.run_as(3, "ACL WHOAMI"), "$7\r\ndefault\r\n");
+    // One that is logged in may log in again, and one that leaves makes room.
+    assert_eq!(tester.run_as(2, "AUTH u y"), "+OK\r\n");
+    assert!(tester.run_as(2, "HELLO 2 AUTH u x").starts_with("*14\r\n"));
+    assert_eq!(tester.run_as(3, "HELLO 2 AUTH u x"), full);
+    assert_eq!(tester.run_as(2, "RESET"), "+RESET\r\n");
+    assert_eq!(tester.run_as(3, "AUTH u x"), "+OK\r\n");
+    assert_eq!(tester.run_as(2, "AUTH u x"), full);
+    tester.run("ACL SETUSER u limit-connections=3");
+    assert_eq!(tester.run_as(2, "AUTH u x"), "+OK\r\n");
+    let identity = std::sync::Arc::clone(&tester.session(2).login.user.identity);
+    assert_eq!(identity.connections(), 3);
+    drop(tester);
+    assert_eq!(identity.connections(), 0);
+}
+
 /// The commands of a script do not count.
 #[test]
 fn a_script_is_one_request() {
@@ -58,6 +126,7 @@ fn limits_are_shown_and_reset() {
     let mut tester = Tester::new();
     tester.check(&[
         ("ACL SETUSER u limit-commands=1000 LIMIT-INPUT=1mb limit-output=10k", "+OK\r\n"),
+        ("ACL SETUSER u limit-time=0 limit-connections=0 limit-delay=0", "+OK\r\n"),
         ("ACL SETUSER u limit-commands=0", "+OK\r\n"),
     ]);
     assert!(
@@ -68,14 +137,23 @@ fn limits_are_shown_and_reset() {
     let list = tester.run("ACL LIST");
     let line = "user u off sanitize-payload limit-input=1048576 limit-output=10000 resetchannels -@all\r\n";
     assert!(list.contains(line), "{list}");
+    tester.run("ACL SETUSER u nolimits limit-time=50 limit-connections=7 limit-delay=100");
+    let list = tester.run("ACL LIST");
+    assert!(list.contains(" limit-time=50 limit-connections=7 limit-delay=100 resetchannels"), "{list}");
     tester.check(&[("ACL SETUSER u reset", "+OK\r\n")]);
     assert!(!tester.run("ACL GETUSER u").contains("limit"));
-    for rule in
-        ["limit-commands=", "limit-commands=-1", "limit-commands=1k", "limit-input=x", "limit-output=1.5"]
-    {
-        let refused = format!(
-            "-ERR Error in ACL SETUSER modifier '{rule}': A limit must be a number per second, 0 for none\r\n"
-        );
+    for rule in [
+        "limit-commands=",
+        "limit-commands=-1",
+        "limit-commands=1k",
+        "limit-input=x",
+        "limit-output=1.5",
+        "limit-time=1.5",
+        "limit-connections=-1",
+        "limit-delay=60001",
+    ] {
+        let refused =
+            format!("-ERR Error in ACL SETUSER modifier '{rule}': A limit must be a number, 0 for none\r\n");
         assert_eq!(tester.run(&format!("ACL SETUSER u {rule}")), refused);
     }
     let refused = "-ERR Error in ACL SETUSER modifier 'limit-keys=1': Syntax error\r\n";

@@ -28,6 +28,7 @@ const EXTENDED: &[&str] = &[
     "geosearch",
     "geosearchstore",
     "hscan",
+    "move",
     "set",
     "shutdown",
     "xadd",
@@ -230,7 +231,6 @@ fn page() -> String {
     }
     text.push_str(
         "| CLUSTER FLUSHSLOT | Valkey 9.1 |\n\
-         | roles of users: ACL SETROLE, GETROLE, DELROLE, ROLES | Valkey 9.2 |\n\
          | HIMPORT | Redis 8.10 |\n\
          | BLESS, BITRANGEINTARRAY | Redis 8.12 |\n\
          | the section Keysizes of INFO, unless it is asked for by name (`INFO keysizes`) | Redis 8 |\n\

@@ -82,6 +82,7 @@ pub const SECTIONS: &[Section] = &[
     section(&["group"], "Group", Usually::ShownInGroups, group::write),
     section(&["active"], "Active", Usually::OnlyWithEverything, active::write),
     section(&["search"], "Search", Usually::OnlyWithEverything, search),
+    section(&["feeds"], "Feeds", Usually::OnlyWithEverything, feeds),
     section(&["hotkeys"], "Hotkeys", Usually::OnlyWithEverything, hot_keys),
     section(&["debug"], "Debug", Usually::OnlyByName, debug),
 ];
@@ -231,6 +232,7 @@ fn clients(fields: &mut Fields<'_>) {
     fields.field("connected_clients", engine.clients.registry.count().saturating_sub(replicas));
     fields.field("cluster_connections", 0);
     fields.show(&figures::CLIENTS_MAX, engine);
+    fields.show(&figures::CLIENTS_PRIORITY, engine);
     fields.show(&figures::INPUT_BUFFER_MAX, &all[..]);
     fields.show(&figures::OUTPUT_BUFFER_MAX, &all[..]);
     fields
@@ -417,6 +419,7 @@ fn statistics(fields: &mut Fields<'_>) {
     fields.ratio("instantaneous_input_repl_kbps", kilobytes(rate.links.received));
     fields.ratio("instantaneous_output_repl_kbps", kilobytes(rate.links.sent));
     fields.show(&figures::CONNECTIONS_REJECTED, engine);
+    fields.show(&figures::PRIORITY_REJECTED, engine);
     fields.show(&figures::FULL_SYNCS, engine);
     fields.show(&figures::PARTIAL_SYNCS, engine);
     fields.show(&figures::PARTIAL_SYNCS_REFUSED, engine);
@@ -683,6 +686,25 @@ fn search(to: &mut Fields<'_>) {
     to.show(&search_figures::QUERIES, report);
     to.show(&search_figures::QUERY_TIME, report);
     to.show(&search_figures::QUERIES_LATE, report);
+}
+
+fn feeds(to: &mut Fields<'_>) {
+    let feeds = to.engine.feeds.list();
+    to.field("change_feeds", feeds.len());
+    to.field("change_feed_waiting_clients", braid_executor::feeds::waiting_readers(to.engine));
+    for (number, feed) in feeds.iter().enumerate() {
+        let text = format_args!(
+            "name={},pattern={},values={},entries={},gaps={},bytes_read={}",
+            feed.name.escape_ascii(),
+            feed.pattern.escape_ascii(),
+            if feed.has_values { "yes" } else { "no" },
+            feed.figures.entries.load(Relaxed),
+            feed.figures.gaps.load(Relaxed),
+            feed.figures.bytes.load(Relaxed),
+        )
+        .to_string();
+        to.field(format_args!("change_feed{number}"), text);
+    }
 }
 
 fn debug(fields: &mut Fields<'_>) {

@@ -24,7 +24,7 @@ use crate::engine::{Engine, access};
 use crate::memory::{self, Pressure, make_room};
 use crate::session::{Session, session_attention};
 use crate::transaction::{Queue, Queued};
-use crate::{feeds, journal_room, redirect};
+use crate::{feeds, journal_room, redirect, tenants};
 
 /// The facts that decide whether a request may run.
 pub(super) struct AdmissionContext<'r> {
@@ -197,6 +197,24 @@ pub const LOADING_REFUSAL: &str = "LOADING Redis is loading the dataset in memor
 const NO_LONGER_PRIMARY: &str =
     "MASTERDOWN This server is no longer the primary of its group: connect to the new one.";
 
+/// Charges the limits of a client's user with a request. Returns whether it may run now; if not it
+/// is to come again at [`Session::delayed_until_ms`].
+///
+/// # Errors
+/// If a limit is exceeded.
+pub(super) fn charge(request: &mut Request<'_>, command: &Command) -> Result<bool, CommandError> {
+    let Request { engine, worker, session, .. } = request;
+    session.refresh_user(&engine.acl, &engine.attention);
+    if session.login.user.limits().is_none()
+        || command.spec.flags.has(Flags::NO_AUTH)
+        || session.must_log_in()
+    {
+        return Ok(true);
+    }
+    let login = &mut session.login;
+    login.user.limits().charge(&login.user.identity, &mut login.charged, &session.record, worker.now_ms)
+}
+
 /// All checks that may refuse a command, and the work due before it runs.
 pub(super) fn check(
     request: &mut Request<'_>,
@@ -210,13 +228,14 @@ pub(super) fn check(
         check_protected(engine, session, command)?;
     }
     check_rights(engine, session, command, args)?;
-    if !session.login.user.limits().is_none() && !flags.has(Flags::NO_AUTH) {
-        session.login.user.limits().charge(
-            &session.login.user.identity,
-            &mut session.login.charged,
-            &session.record,
-        )?;
-    }
+    let taken = || {
+        let queue = session.transaction.queue.as_deref();
+        let takes = has(engine, command, args, Flags::DENYOOM)
+            || is_exec(command) && queue_has(engine, queue, Flags::DENYOOM)
+            || command.runs_scripts && !is_exec(command) && !flags.has(Flags::READONLY);
+        takes.then(|| args.iter().map(|arg| arg.len()).sum())
+    };
+    tenants::check_memory(engine, &session.login.user, taken, worker.now_ms)?;
     if command.checks_slots || attention & OTHER_NODES != 0 {
         slots::check(engine, worker, session, command, args)?;
     }

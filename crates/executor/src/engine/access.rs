@@ -39,6 +39,7 @@ pub fn log_in(
     let generation = engine.attention.generation();
     match engine.acl.authenticate(name, password) {
         Some(user) => {
+            session.check_connections(&user)?;
             session.take_user(user, true, generation);
             Ok(())
         }
@@ -68,6 +69,10 @@ pub fn log_in_by_certificate(engine: &Engine, session: &mut Session, certificate
     let generation = engine.attention.generation();
     let mut users = names.iter().filter_map(|name| engine.acl.user(name));
     if let Some(user) = users.find(|user| user.enabled) {
+        if let Err(refusal) = session.check_connections(&user) {
+            log::debug!("Client {id} is not logged in: {}", refusal.line().escape_ascii());
+            return;
+        }
         log::debug!("The TLS certificate of client {id} logs it in as {}", shown(user.name()));
         session.take_user(user, true, generation);
         return;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Cluster-wide records: settings, users and function libraries, one record each.
+//! Cluster-wide records: settings, roles, users and function libraries, one record each.
 //!
 //! | key under `/braid/<cluster>/` | value |
 //! | --- | --- |
 //! | `setting/<directive>` | `{"value": "..."}` |
-//! | `user/<name>` | `{"value": "<all its rules>"}` |
+//! | `role/<name>`, `user/<name>` | `{"value": "<all its rules>"}` |
 //! | `library/<name>` | `{"value": "<its code>"}` |
 //!
 //! A deleted record becomes a tombstone, `{"deleted": true}`, for nodes that were away. Each record
@@ -22,17 +22,21 @@ use crate::record::{Keys, Record, RecordError, Versioned, read_json};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum SharedKind {
     Setting,
+    /// Before users, who refer to them.
+    Role,
     User,
     Library,
 }
 
 impl SharedKind {
-    pub const ALL: [SharedKind; 3] = [SharedKind::Setting, SharedKind::User, SharedKind::Library];
+    pub const ALL: [SharedKind; 4] =
+        [SharedKind::Setting, SharedKind::Role, SharedKind::User, SharedKind::Library];
 
     /// Its name in keys and messages.
     pub fn name(self) -> &'static str {
         match self {
             SharedKind::Setting => "setting",
+            SharedKind::Role => "role",
             SharedKind::User => "user",
             SharedKind::Library => "library",
         }

@@ -59,7 +59,7 @@ impl ClientSet {
 
     fn receive(&mut self, engine: &Engine, place: u32) -> usize {
         let Some(client) = self.slab.get(place) else { return 0 };
-        if client.listed.in_batch || client.takes_turns() {
+        if client.listed.in_batch || client.takes_turns() || client.has_just_waited() {
             // The poller will report it again.
             return 0;
         }

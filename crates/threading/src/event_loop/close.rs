@@ -53,6 +53,9 @@ impl<M: Model> EventLoop<M> {
         if needs_keys {
             engine.keyspace.gate.leave(self.slot);
         }
+        if let Some(until) = client.session.delayed_until_ms() {
+            self.clients.deadlines.remove(&(until, place));
+        }
         client.uncount(&self.clients.client_bytes);
         let id = client.session.id();
         self.by_id.remove(&id);

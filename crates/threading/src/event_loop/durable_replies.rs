@@ -20,7 +20,6 @@ use std::sync::atomic::Ordering::Relaxed;
 use braid_base::clock::{self, Ticks};
 use braid_durable::append_only;
 use braid_executor::state::sync_writes::{Revealed, WAITS_FOR_DISK, WAITS_FOR_MEMBERS, WaitOutcome};
-use braid_net::poller::Interest;
 use braid_replica::sync_writes::{self, UNCERTAIN};
 
 use super::{EventLoop, Model};
@@ -206,7 +205,7 @@ impl<M: Model> EventLoop<M> {
             if client.wants_write {
                 // Otherwise the poller would report the client in every turn.
                 client.wants_write = false;
-                if self.poller.modify(&client.socket, u64::from(place), Interest::Read).is_err() {
+                if self.poller.modify(&client.socket, u64::from(place), client.interest()).is_err() {
                     client.break_off();
                 }
             }

@@ -26,7 +26,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use braid_clients::client_flags;
-use braid_net::poller::Interest;
 
 use super::rebalance::Balance;
 use super::{EventLoop, Model};
@@ -114,8 +113,9 @@ impl<M: Model> EventLoop<M> {
         };
         client.session.listener.change_queue();
         (client.listed.to_write, client.listed.to_resume, client.listed.tracked) = (false, false, false);
-        let (was_postponed, deadline) =
-            (client.postponed, client.session.blocked.as_ref().map(|blocked| blocked.deadline_ms));
+        let was_postponed = client.postponed;
+        let deadline = client.session.blocked.as_ref().map(|blocked| blocked.deadline_ms);
+        let deadline = deadline.or_else(|| client.session.delayed_until_ms());
         let Some(client) = self.clients.slab.remove(place) else { return false };
         // An event that is still reported finds an empty place and is skipped.
         let _ = self.poller.remove(&client.socket);
@@ -148,7 +148,7 @@ impl<M: Model> EventLoop<M> {
         while let Some(mut client) = self.loads.take_handed_over(self.slot) {
             let id = client.session.id();
             let place = self.clients.slab.next_place();
-            let interest = if client.wants_write { Interest::ReadWrite } else { Interest::Read };
+            let interest = client.interest();
             let killed = client.session.record.has(client_flags::CLOSE_NOW);
             if killed || self.poller.add(&client.socket, u64::from(place), interest).is_err() {
                 client.break_off();

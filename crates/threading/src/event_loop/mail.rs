@@ -102,6 +102,13 @@ impl<M: Model> EventLoop<M> {
             log::warn!("Error accepting a client connection: {error}");
             client.break_off();
             self.clients.to_drop.push(place);
+        } else if let Err(refusal) = client.session.check_as_new() {
+            if !is_tls {
+                // The connection is closed whether or not the client gets this.
+                let _ = client.socket.send(&[b"-", &refusal.line()[..], b"\r\n"].concat());
+            }
+            client.break_off();
+            self.clients.to_drop.push(place);
         } else if let Err(error) = self.poller.add(&client.socket, u64::from(place), Interest::Read) {
             log::warn!("Error registering fd event for the new client: {error}");
             client.break_off();
@@ -114,16 +121,44 @@ impl<M: Model> EventLoop<M> {
     /// Resumes the clients whose requests were postponed.
     pub(crate) fn resume_postponed(&mut self) {
         for place in std::mem::take(&mut self.clients.postponed) {
-            // A place may be listed twice after its first client has left; only a postponed
-            // client is resumed.
-            let Some(client) = self.clients.slab.get(place) else { continue };
-            if !std::mem::take(&mut client.postponed) {
-                continue;
-            }
-            client.session.record.set_flag(client_flags::BLOCKED | client_flags::POSTPONED, false);
-            if !client.listed.to_resume {
-                client.listed.to_resume = true;
-                self.clients.to_resume.push(place);
+            self.resume_one(place);
+        }
+    }
+
+    /// Resumes a client if its request was postponed: a place may be listed twice after its first
+    /// client has left.
+    pub(crate) fn resume_one(&mut self, place: u32) {
+        let Some(client) = self.clients.slab.get(place) else { return };
+        if !client.postponed {
+            return;
+        }
+        let was_delayed = client.is_delayed();
+        client.postponed = false;
+        client.session.record.set_flag(client_flags::BLOCKED | client_flags::POSTPONED, false);
+        if !client.listed.to_resume {
+            client.listed.to_resume = true;
+            self.clients.to_resume.push(place);
+        }
+        if was_delayed {
+            self.poll_again(place);
+        }
+    }
+
+    /// Tells the poller what a client's state asks for.
+    pub(crate) fn poll_again(&mut self, place: u32) {
+        let Some(client) = self.clients.slab.get(place).filter(|client| !client.is_broken()) else { return };
+        if self.poller.modify(&client.socket, u64::from(place), client.interest()).is_err() {
+            client.break_off();
+            self.clients.to_drop.push(place);
+        }
+    }
+
+    /// Stops to receive from the clients that have just begun to wait for a limit of their user.
+    pub(crate) fn rest_delayed(&mut self) {
+        for place in std::mem::take(&mut self.clients.delayed) {
+            let is_delayed = self.clients.slab.get(place).is_some_and(|client| client.is_delayed());
+            if is_delayed {
+                self.poll_again(place);
             }
         }
     }

@@ -226,7 +226,14 @@ impl ClientSet {
                 client.input.deferred_from = Some(Deferral::Before(request.start));
                 client.postponed = true;
                 client.session.record.set_flag(client_flags::BLOCKED | client_flags::POSTPONED, true);
-                self.postponed.push(request.client);
+                // A request that has waited long enough may have met a pause.
+                match client.session.delayed_until_ms().filter(|until| *until > worker.now_ms()) {
+                    None => self.postponed.push(request.client),
+                    Some(until) => {
+                        self.deadlines.insert((until, request.client));
+                        self.delayed.push(request.client);
+                    }
+                }
             }
             Outcome::Blocked => {
                 client.input.deferred_from = Some(Deferral::After(request.start));

@@ -50,6 +50,10 @@ impl<M: Model> EventLoop<M> {
         {
             self.clients.deadlines.pop_first();
             let Some(client) = self.clients.slab.get(place) else { continue };
+            if client.is_delayed() {
+                self.resume_one(place);
+                continue;
+            }
             // If the claim fails, another thread is serving the client and the reply is in
             // flight.
             if client.session.blocked.as_ref().is_some_and(|blocked| blocked.claim()) {

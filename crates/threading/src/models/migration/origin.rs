@@ -7,7 +7,7 @@ use std::os::fd::RawFd;
 use std::sync::Arc;
 
 use braid_clients::Message;
-use braid_net::poller::{Interest, Poller};
+use braid_net::poller::Poller;
 
 use super::{MAIN, MainQueue, Routes};
 use crate::client::Client;
@@ -156,11 +156,8 @@ fn restore<M: HasOrigin>(event_loop: &mut EventLoop<M>, mut client: Box<Client>)
     absence.is_away = false;
     let was_muted = std::mem::take(&mut absence.is_muted);
     let mail = std::mem::take(&mut absence.mail);
-    if was_muted {
-        let interest = if client.wants_write { Interest::ReadWrite } else { Interest::Read };
-        if event_loop.poller.add(&client.socket, u64::from(place), interest).is_err() {
-            client.break_off();
-        }
+    if was_muted && event_loop.poller.add(&client.socket, u64::from(place), client.interest()).is_err() {
+        client.break_off();
     }
     let clients = &mut event_loop.clients;
     if client.is_finished() {
@@ -181,7 +178,11 @@ fn restore<M: HasOrigin>(event_loop: &mut EventLoop<M>, mut client: Box<Client>)
     if let Some(blocked) = client.session.blocked.as_ref().filter(|blocked| blocked.deadline_ms > 0) {
         clients.deadlines.insert((blocked.deadline_ms, place));
     }
-    let is_postponed = client.postponed;
+    let is_postponed = client.postponed && !client.is_delayed();
+    if let Some(until) = client.session.delayed_until_ms() {
+        clients.deadlines.insert((until, place));
+        clients.delayed.push(place);
+    }
     clients.slab.put_back(place, client);
     if is_postponed {
         clients.postponed.push(place);

@@ -94,6 +94,10 @@ fn send_back<Q: MainQueue>(event_loop: &mut EventLoop<Visitors<Q>>, place: u32) 
     if let Some(blocked) = &client.session.blocked {
         clients.deadlines.remove(&(blocked.deadline_ms, place));
     }
+    if let Some(until) = client.session.delayed_until_ms() {
+        clients.deadlines.remove(&(until, place));
+        clients.delayed.retain(|&delayed| delayed != place);
+    }
     if client.postponed {
         clients.postponed.retain(|&postponed| postponed != place);
     }
