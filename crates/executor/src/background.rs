@@ -122,7 +122,7 @@ pub fn in_background(engine: &Engine, job: impl FnOnce(&Engine) + Send + 'static
 }
 
 /// Starts the threads if needed. False if none can be started.
-pub(crate) fn start_background(engine: &Engine) -> bool {
+fn start_background(engine: &Engine) -> bool {
     let mut sender = engine.background.sender.lock();
     if sender.is_none() {
         let (jobs, receiver) = channel::<Job>();

@@ -2,20 +2,22 @@
 //! The memory of the keys that a user may change, for users who have a limit of it
 //! (`limit-memory`).
 //!
-//! The user's requests start a measurement on a background thread when the last one has become old:
-//! it walks through all keys, a few under each lock, with pauses, so that it takes a tenth of a
-//! processor at most. The requests since then that may have taken memory count with their size, so
-//! they cannot outrun the measurement. Without such users none of this runs.
+//! The user's requests ask for a measurement when the last one has become old. A thread of its own,
+//! one for all users, walks through all keys, a few under each lock, with pauses, so that it takes
+//! a tenth of a processor at most; it ends when nobody asks. The requests since then that may have
+//! taken memory count with their size, so they cannot outrun the measurement. Without such users
+//! none of this runs.
 
 use std::sync::Arc;
+use std::thread::Builder;
 use std::time::{Duration, Instant};
 
 use braid_acl::user::User;
 use braid_base::clock::unix_ms;
 use braid_clients::identity::Measured;
+use braid_keyspace::Entry;
 use braid_spec::CommandError;
 
-use crate::background::{in_background, start_background};
 use crate::engine::Engine;
 
 /// Keys weighed under a lock.
@@ -23,6 +25,13 @@ const AT_ONCE: usize = 50;
 
 /// After work of this length the thread pauses nine times as long.
 const WORK: Duration = Duration::from_millis(1);
+
+/// Users whose memory is to be measured.
+#[derive(Default)]
+pub(crate) struct Measuring {
+    asked: Vec<Arc<User>>,
+    has_thread: bool,
+}
 
 /// Checks that a user may have more memory, and keeps the measurement up to date. `taken`: the size
 /// of the request, if it may take memory.
@@ -40,10 +49,7 @@ pub(crate) fn check_memory(
     }
     let memory = &user.identity.memory;
     if memory.begin(now_ms) {
-        let user = Arc::clone(user);
-        if !(start_background(engine) && in_background(engine, move |engine| measure(engine, &user))) {
-            memory.abandon();
-        }
+        ask(engine, user);
     }
     let Some(taken) = taken() else { return Ok(()) };
     user.limits().check_memory(&user.identity)?;
@@ -51,24 +57,58 @@ pub(crate) fn check_memory(
     Ok(())
 }
 
-/// Measures the memory of the keys that a user may change.
-fn measure(engine: &Engine, user: &User) {
-    let memory = &user.identity.memory;
-    let (keyspace, before) = (&engine.keyspace, memory.added());
-    let (mut bytes, mut since) = (0, Instant::now());
+/// Has the memory of a user measured.
+fn ask(engine: &Engine, user: &Arc<User>) {
+    let mut measuring = engine.background.measuring.lock();
+    measuring.asked.push(Arc::clone(user));
+    if measuring.has_thread {
+        return;
+    }
+    let weak = engine.weak();
+    let run = move || {
+        while let Some(engine) = weak.upgrade()
+            && let Some(users) = next(&engine)
+        {
+            measure(&engine, &users);
+        }
+    };
+    match Builder::new().name("tenants".into()).spawn(run) {
+        Ok(_) => measuring.has_thread = true,
+        Err(error) => {
+            log::warn!("Cannot start a thread that measures the memory of users: {error}");
+            measuring.asked.drain(..).for_each(|user| user.identity.memory.abandon());
+        }
+    }
+}
+
+/// The users who have been asked for; `None` if there are none: the thread must end then.
+fn next(engine: &Engine) -> Option<Vec<Arc<User>>> {
+    let mut measuring = engine.background.measuring.lock();
+    measuring.has_thread = !measuring.asked.is_empty();
+    measuring.has_thread.then(|| std::mem::take(&mut measuring.asked))
+}
+
+/// Measures the memory of the keys that each user may change.
+fn measure(engine: &Engine, users: &[Arc<User>]) {
+    let keyspace = &engine.keyspace;
+    let begin = |user: &Arc<User>| Measured { bytes: 0, added: user.identity.memory.added() };
+    let mut measured: Vec<Measured> = users.iter().map(begin).collect();
+    let mut since = Instant::now();
     for shard in 0..keyspace.shard_count() as u32 {
         for db in 0..keyspace.databases() {
             let mut cursor = Some(Default::default());
             while let Some(from) = cursor {
-                let weigh = |entry: braid_keyspace::Entry<'_>| {
-                    if user.may_change(entry.key(), db) {
-                        bytes += entry.memory_bytes() as u64;
+                let weigh = |entry: Entry<'_>| {
+                    for (user, measured) in users.iter().zip(&mut measured) {
+                        if user.may_change(entry.key(), db) {
+                            measured.bytes += entry.memory_bytes() as u64;
+                        }
                     }
                 };
                 cursor = keyspace.reader().visit_some(shard, db, from, AT_ONCE, unix_ms(), weigh);
                 if since.elapsed() >= WORK {
                     if engine.shutdown.is_requested() {
-                        return memory.abandon();
+                        return users.iter().for_each(|user| user.identity.memory.abandon());
                     }
                     std::thread::sleep(since.elapsed() * 9);
                     since = Instant::now();
@@ -76,5 +116,6 @@ fn measure(engine: &Engine, user: &User) {
             }
         }
     }
-    memory.end(Measured { bytes, added: before }, unix_ms());
+    let now_ms = unix_ms();
+    users.iter().zip(measured).for_each(|(user, measured)| user.identity.memory.end(measured, now_ms));
 }

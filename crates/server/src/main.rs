@@ -132,6 +132,9 @@ fn serve(config: &Arc<Config>, arguments: &braid_config::Arguments) -> Result<()
         log::warn!("{warning}");
     }
     warn_of_coarse_size_classes();
+    if config.maxclients_reserved() > 0 && config.priority_subnets().is_empty() {
+        log::warn!("maxclients-reserved has no effect without priority-subnets");
+    }
     let supervisor = supervisor.unwrap_or_else(|error| {
         log::warn!("{error}");
         Supervisor::None

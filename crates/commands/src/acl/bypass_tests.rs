@@ -47,6 +47,7 @@ const REQUESTS: &[&str] = &[
     "EXPIREMEMBER x m 10",
     "FCALL run 1 x",
     "FCALL_RO look 1 x",
+    "FT.DEL index x",
     "GEORADIUS x 1 1 1 m",
     "GEORADIUS a 1 1 1 m STORE x",
     "GEORADIUS a 1 1 1 m STOREDIST x",

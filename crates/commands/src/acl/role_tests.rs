@@ -156,7 +156,7 @@ fn what_a_role_may_not_have() {
             "-ERR Error in ACL SETUSER modifier 'role=get,nosuch': The role does not exist\r\n",
         ),
         ("AUTH cache x", "-WRONGPASS invalid username-password pair or user is disabled.\r\n"),
-        ("ACL GETUSER cache", "*-1\r\n"),
+        ("ACL GETUSER cache", "$-1\r\n"),
     ]);
     for list in ["role=", "role=,", "role=,get", "role=get,", "role=get,,get"] {
         let refused = format!("-ERR Error in ACL SETUSER modifier '{list}': Syntax error\r\n");

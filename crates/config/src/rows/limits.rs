@@ -12,10 +12,9 @@ super::directives! {
     maxclients: u32 => integer("maxclients", || 10_000, 1, UINT_MAX, Unit::Plain);
 
     /// How many of maxclients are reserved for clients from priority-subnets; they may have more,
-    /// as long as there are any.
+    /// as long as there are any. Without priority-subnets none are.
     maxclients_reserved: u32 =>
-        integer("maxclients-reserved", || 0, 0, UINT_MAX, Unit::Plain)
-            .only_with(&["priority-subnets"]).beyond_redis();
+        integer("maxclients-reserved", || 0, 0, UINT_MAX, Unit::Plain).beyond_redis();
 
     /// Addresses and networks (10.0.0.0/8) of clients that may use the connections that
     /// maxclients-reserved keeps free, such as those of operators and monitoring, separated by

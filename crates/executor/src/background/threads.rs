@@ -5,6 +5,8 @@ use std::sync::mpsc::Sender;
 
 use parking_lot::Mutex;
 
+use crate::tenants::Measuring;
+
 pub(crate) type Job = Box<dyn FnOnce() + Send>;
 
 /// Background threads, started on first use: half as many as executing threads, so that long
@@ -12,4 +14,5 @@ pub(crate) type Job = Box<dyn FnOnce() + Send>;
 #[derive(Default)]
 pub struct Background {
     pub(crate) sender: Mutex<Option<Sender<Job>>>,
+    pub(crate) measuring: Mutex<Measuring>,
 }
