@@ -73,7 +73,7 @@ fn kept() -> Vec<Kept> {
         add(format!("CF.RESERVE k:cuckoo:{name} {}", count * 10), &format!("CF.EXISTS k:cuckoo:{name} a"));
         add(
             format!(
-                "JSON.SET k:json:{name} $ [{}{{}}]",
+                "JSON.SET k:json:{name} $ '[{}{{}}]'",
                 ordered(|n| format!("{{\"n\":{n},\"s\":\"text{n}\"}},"))
             ),
             &format!("JSON.GET k:json:{name} $[17].s $[-2].n"),
@@ -92,7 +92,7 @@ fn kept() -> Vec<Kept> {
         add(format!("XGROUP CREATE k:stream:{name} group 0"), &format!("XINFO STREAM k:stream:{name}"));
         add(
             format!("XREADGROUP GROUP group one COUNT {} STREAMS k:stream:{name} >", count / 2),
-            &format!("XPENDING k:stream:{name} group - + 9"),
+            &format!("XPENDING k:stream:{name} group"),
         );
         add(
             format!("XREADGROUP GROUP group two COUNT {} STREAMS k:stream:{name} >", count / 4),

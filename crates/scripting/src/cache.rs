@@ -9,13 +9,13 @@
 //! because a client that embeds values in its scripts must not fill the memory. Threads drop
 //! their copies of evicted scripts on the next encounter, or after a number of evictions.
 
-use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 
 use braid_base::blob::Blob;
 use braid_base::relocation::Mover;
+use braid_containers::cow_map::CowMap;
 use braid_spec::CommandTable;
 use hashbrown::HashMap;
 use parking_lot::{Mutex, RwLock};
@@ -122,10 +122,14 @@ pub fn parse_sha(text: &[u8]) -> Option<Sha> {
     Some(sha)
 }
 
+/// Scripts in a leaf of the map: as many as fit in 1024 bytes, a size that texts rarely have. Nodes
+/// do not move, and would keep sparse the memory that texts have left.
+const LEAF: usize = 31;
+
 #[derive(Default)]
 struct Known {
     /// In order, so that a walk can continue where it ended.
-    by_sha: BTreeMap<Sha, Arc<Script>>,
+    by_sha: CowMap<Sha, Arc<Script>, LEAF>,
     /// Scripts known only from EVAL.
     evaluated: HashMap<Sha, Arc<Script>, foldhash::fast::RandomState>,
     /// Memory of these.
@@ -214,7 +218,7 @@ impl Cache {
         let scripts = self.scripts.read();
         scripts
             .by_sha
-            .range((from, Bound::Unbounded))
+            .range(from, Bound::Unbounded)
             .take(most)
             .map(|(_, script)| Arc::clone(script))
             .collect()
@@ -280,7 +284,7 @@ impl Cache {
             scripts.store(0, Ordering::Relaxed);
         }
         // A thread about to make a script permanent sees that it was removed.
-        old.by_sha.values().for_each(|script| script.is_evicted.store(true, Ordering::Relaxed));
+        old.by_sha.iter().for_each(|(_, script)| script.is_evicted.store(true, Ordering::Relaxed));
         self.generation.fetch_add(1, Ordering::Release);
         drop(scripts);
         drop(old);
