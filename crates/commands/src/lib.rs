@@ -27,8 +27,6 @@ pub mod scripting;
 pub mod server;
 #[cfg(test)]
 mod service_tests;
-#[cfg(test)]
-mod sharing_tests;
 pub mod sort;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;

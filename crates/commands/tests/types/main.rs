@@ -17,6 +17,7 @@ mod scanning;
 mod search;
 mod search_explained;
 mod set;
+mod sharing;
 mod sketches;
 mod sorted_set;
 mod stream;

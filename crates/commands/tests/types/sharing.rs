@@ -7,9 +7,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use braid_base::sharing::{self, Line};
-use braid_keyspace::expiry;
-
-use crate::testing::Tester;
+use braid_commands::testing::Tester;
 
 /// Lines and atomic steps by kind.
 type Counts = Vec<(Line, u32, u32)>;
@@ -138,18 +136,4 @@ fn blocked_pops_write_a_ticket_and_the_queue_of_the_key() {
     let pushed = count(&mut tester, "RPUSH queue x");
     assert_eq!(pushed, [ONE_SHARD, (Line::Mailbox, 3, 3), (Line::Waiters, 3, 5)]);
     assert_eq!(tester.told(waiting), "*2\r\n$5\r\nqueue\r\n$1\r\nx\r\n");
-}
-
-#[test]
-fn a_key_that_expires_writes_its_shard() {
-    if !cfg!(debug_assertions) {
-        return;
-    }
-    let mut tester = tester(false);
-    tester.run("SET short-lived value PX 10");
-    sharing::take();
-    let Tester { engine, worker, .. } = &mut tester;
-    let later = braid_base::clock::unix_ms() + 1000;
-    let pass = expiry::expire_due(&engine.keyspace, &mut worker.context, (0, 1), later, 1000);
-    assert_eq!((pass.removed, counted()), (1, vec![ONE_SHARD]));
 }
