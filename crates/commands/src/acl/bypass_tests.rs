@@ -48,6 +48,8 @@ const REQUESTS: &[&str] = &[
     "FCALL run 1 x",
     "FCALL_RO look 1 x",
     "FT.DEL index x",
+    "FT.GET index x",
+    "FT.MGET index a x",
     "GEORADIUS x 1 1 1 m",
     "GEORADIUS a 1 1 1 m STORE x",
     "GEORADIUS a 1 1 1 m STOREDIST x",

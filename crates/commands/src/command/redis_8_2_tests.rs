@@ -43,6 +43,8 @@ const DIFFERENT: &[(&str, &str, &str)] = &[
     ("geosearch", "arguments", "BYPOLYGON, as in Valkey 9"),
     ("geosearchstore", "arguments", "BYPOLYGON, as in Valkey 9"),
     ("hsetex", "key specifications", "inserts, as Valkey says"),
+    ("move", "arguments", "REPLACE of Valkey 9.2"),
+    ("move", "arity", "REPLACE of Valkey 9.2"),
     ("set", "arguments", "the conditions of Valkey 8.1 and Redis 8.4"),
     ("shutdown", "arguments", "SAFE and FAILOVER of Valkey 9"),
     ("xadd", "arguments", "IDMP of Redis 8.6"),

@@ -48,7 +48,7 @@ fn info_shows_the_sections_that_are_asked_for_in_their_order() {
     assert_eq!(shown("INFO debug threads"), "Threads Debug");
     let all = shown("INFO all");
     assert!(all.contains("Commandstats") && all.contains("Latencystats") && !all.contains("Threads"));
-    assert!(shown("INFO everything").ends_with("Keyspace Links Group Active Search Hotkeys"));
+    assert!(shown("INFO everything").ends_with("Keyspace Links Group Active Search Feeds Hotkeys"));
     assert!(shown("INFO default commandstats").contains("Modules Commandstats Errorstats"));
     tester.speak(0, Protocol::Resp3);
     assert!(tester.run("INFO cluster").starts_with("=34\r\ntxt:# Cluster\r\n"));
