@@ -106,14 +106,14 @@ fn kept() -> Vec<Kept> {
 
 /// Values that are made by many requests.
 fn kept_more(add: &mut impl FnMut(String, &str), name: &str, at: usize) {
-    if at % 10 == 0 {
+    if at.is_multiple_of(10) {
         add(format!("TS.ADD k:series:{name} {} {at}", at * 100 + 1), &format!("TS.GET k:series:{name}"));
         add(format!("TDIGEST.ADD k:digest:{name} {at}"), &format!("TDIGEST.MAX k:digest:{name}"));
         add(format!("CMS.INCRBY k:sketch:{name} a 1 b 2"), &format!("CMS.QUERY k:sketch:{name} b"));
         add(format!("TOPK.ADD k:top:{name} item{}", at % 50), &format!("TOPK.LIST k:top:{name}"));
         add(format!("CF.ADDNX k:cuckoo:{name} i{at}"), &format!("CF.EXISTS k:cuckoo:{name} i0"));
     }
-    if at % 100 == 0 {
+    if at.is_multiple_of(100) {
         let vector: String = (0..4).map(|n| format!(" {}", (at * (n + 1)) % 97)).collect();
         add(
             format!("VADD k:vectors:{name} VALUES 4{vector} e{at}"),

@@ -3,6 +3,7 @@
 //! removals that once left the memory sparse.
 
 use std::cell::RefCell;
+use std::num::NonZero;
 
 use braid_base::clock::{Ticks, unix_ms};
 use braid_base::relocation::{Mover, flush_cache, occupancy};
@@ -64,12 +65,12 @@ impl LoadDefrag<'_> {
             state.next_review_ms = now + REVIEW_MS;
             keyspace.review_defrag(defrag_limits(&self.engine.config), now, occupancy);
         }
-        let share = u64::from(keyspace.defrag.share());
+        let share = NonZero::new(u64::from(keyspace.defrag.share()));
         state.pause = STEP_NANOS;
-        if share > 0 {
+        if let Some(share) = share {
             let mut others = |mover: &mut Mover| self.engine.scripts.relocate(mover);
             if defragment_stopped(txn, &mut state.walk, STEP_NANOS, &mut others) {
-                state.pause = Ticks::now().nanos_since(start) * (100 - share.min(99)) / share;
+                state.pause = Ticks::now().nanos_since(start) * (100 - share.get().min(99)) / share;
             } else {
                 flush_cache();
             }

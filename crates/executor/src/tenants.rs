@@ -26,13 +26,6 @@ const AT_ONCE: usize = 50;
 /// After work of this length the thread pauses nine times as long.
 const WORK: Duration = Duration::from_millis(1);
 
-/// Users whose memory is to be measured.
-#[derive(Default)]
-pub(crate) struct Measuring {
-    asked: Vec<Arc<User>>,
-    has_thread: bool,
-}
-
 /// Checks that a user may have more memory, and keeps the measurement up to date. `taken`: the size
 /// of the request, if it may take memory.
 ///

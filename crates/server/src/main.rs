@@ -131,10 +131,7 @@ fn serve(config: &Arc<Config>, arguments: &braid_config::Arguments) -> Result<()
     for warning in &loaded.warnings {
         log::warn!("{warning}");
     }
-    warn_of_coarse_size_classes();
-    if config.maxclients_reserved() > 0 && config.priority_subnets().is_empty() {
-        log::warn!("maxclients-reserved has no effect without priority-subnets");
-    }
+    warn_of_surprises(config);
     let supervisor = supervisor.unwrap_or_else(|error| {
         log::warn!("{error}");
         Supervisor::None
@@ -226,6 +223,13 @@ fn serve_metrics(engine: &Arc<Engine>) -> Result<(), String> {
         log::info!("Metrics are served by HTTP on port {}", config.metrics_port());
     }
     Ok(())
+}
+
+fn warn_of_surprises(config: &Config) {
+    warn_of_coarse_size_classes();
+    if config.maxclients_reserved() > 0 && config.priority_subnets().is_empty() {
+        log::warn!("maxclients-reserved has no effect without priority-subnets");
+    }
 }
 
 /// Warns if jemalloc was configured elsewhere (`JEMALLOC_SYS_WITH_LG_QUANTUM` in the build

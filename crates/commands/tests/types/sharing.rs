@@ -10,12 +10,15 @@ use braid_base::sharing::{self, Line};
 use braid_commands::testing::Tester;
 
 /// Lines and atomic steps by kind.
-type Counts = Vec<(Line, u32, u32)>;
+type Counts = Vec<Written>;
 
 fn counted() -> Counts {
     let counts = sharing::take().into_iter().filter(|(line, _)| *line != Line::Epoch);
     counts.map(|(line, count)| (line, count.lines, count.steps)).collect()
 }
+
+/// A kind of line, lines written, and steps.
+type Written = (Line, u32, u32);
 
 /// What a command counts as client 0.
 #[track_caller]
@@ -28,16 +31,16 @@ fn count(tester: &mut Tester, line: &str) -> Counts {
 }
 
 #[track_caller]
-fn check(tester: &mut Tester, cases: &[(&str, &[(Line, u32, u32)])]) {
+fn check(tester: &mut Tester, cases: &[(&str, &[Written])]) {
     for (line, expected) in cases {
         assert_eq!(count(tester, line), *expected, "{line}");
     }
 }
 
 /// A shard's lock, taken and given back.
-const ONE_SHARD: (Line, u32, u32) = (Line::Shard, 1, 2);
+const ONE_SHARD: Written = (Line::Shard, 1, 2);
 /// A range of the journal.
-const JOURNAL: (Line, u32, u32) = (Line::JournalEnd, 1, 1);
+const JOURNAL: Written = (Line::JournalEnd, 1, 1);
 
 fn tester(journals: bool) -> Tester {
     let mut tester = Tester::new();
