@@ -2,7 +2,7 @@
 //! Figures of active-active replication that INFO and the metrics show, one row each.
 
 use braid_telemetry::Figure;
-use braid_telemetry::Reading::{self, Count, Known, Link, Milliseconds};
+use braid_telemetry::Reading::{self, Count, Known, Link, Milliseconds, Percent};
 
 use crate::report::{ActiveReport, PeerReport};
 
@@ -21,7 +21,7 @@ mod rows {
     pub static SENT_BYTES: Figure<ActiveReport> = Figure::counter("active_sent_bytes", "braid_active_sent_bytes_total", "Bytes of the units sent to peers.", |report| Count(report.sent_bytes));
     pub static COPIES_SENT: Figure<ActiveReport> = Figure::counter("active_full_copies_sent", "braid_active_copies_sent_total", "Full copies made for peers.", |report| Count(report.copies_sent));
     pub static COPIES_MERGED: Figure<ActiveReport> = Figure::counter("active_full_copies_merged", "braid_active_copies_merged_total", "Full copies of peers that were merged.", |report| Count(report.copies_merged));
-    pub static COPY_LEFT: Figure<ActiveReport> = Figure::gauge("active_copy_left_percent", "braid_active_copy_left_percent", "How much of the full copy that is being merged is left; 0 if none is.", |report| Count(report.copy_left_percent));
+    pub static COPY_LEFT: Figure<ActiveReport> = Figure::gauge("active_copy_left_percent", "braid_active_copy_left_ratio", "How much of the full copy that is being merged is left; 0 if none is.", |report| Percent(report.copy_left_percent));
     pub static TYPE_CONFLICTS: Figure<ActiveReport> = Figure::counter("active_type_conflicts", "braid_active_type_conflicts_total", "Keys that got different types on different servers; one value is hidden.", |report| Count(report.type_conflicts));
     pub static THROTTLED: Figure<ActiveReport> = Figure::counter("active_throttled", "braid_active_throttled_total", "Times that writes had to wait for lagging peers.", |report| Count(report.throttled));
     pub static EVICTED: Figure<ActiveReport> = Figure::gauge("active_evicted_keys", "braid_active_evicted_keys", "Keys with parts that were evicted here and not written since.", |report| Count(report.evicted));

@@ -21,6 +21,8 @@ pub enum Reading {
     Known(Option<u64>),
     /// INFO: two decimals.
     Ratio(f64),
+    /// A part in percent, a metric of 0 to 1.
+    Percent(u64),
     /// INFO: 1 or 0.
     Flag(bool),
     /// INFO: `up` or `down`.
@@ -48,6 +50,7 @@ impl Reading {
             Reading::Count(count) => Some(count as f64),
             Reading::Known(count) => count.map(|count| count as f64),
             Reading::Ratio(ratio) => Some(ratio),
+            Reading::Percent(percent) => Some(percent as f64 / 100.0),
             Reading::Flag(is) | Reading::Link(is) | Reading::Success(is) => Some(f64::from(u8::from(is))),
             Reading::Seconds(seconds) => seconds.map(|seconds| seconds as f64),
             Reading::Milliseconds(ms) | Reading::WholeSeconds(ms) => ms.map(|ms| ms as f64 / 1e3),
@@ -64,6 +67,7 @@ impl Display for Reading {
             Reading::Known(None) => to.write_str("-1"),
             Reading::Known(Some(count)) => count.min(i64::MAX as u64).fmt(to),
             Reading::Ratio(ratio) => write!(to, "{ratio:.2}"),
+            Reading::Percent(percent) => percent.fmt(to),
             Reading::Flag(is) => u8::from(is).fmt(to),
             Reading::Link(is_up) => to.write_str(if is_up { "up" } else { "down" }),
             Reading::Success(is_good) => to.write_str(if is_good { "ok" } else { "err" }),
@@ -129,6 +133,7 @@ mod tests {
             (Reading::Milliseconds(Some(1_999)), "1999", Some(1.999)),
             (Reading::WholeSeconds(Some(1_999)), "1", Some(1.999)),
             (Reading::WholeSeconds(None), "-1", None),
+            (Reading::Percent(7), "7", Some(0.07)),
             (Reading::Duration(0.012_345_6), "12.346", Some(0.012_345_6)),
         ];
         for (reading, info, metric) in both {
