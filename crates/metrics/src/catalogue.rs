@@ -406,26 +406,28 @@ fn refused_by_user(scrape: &Scrape<'_>, samples: &mut Samples<'_>) {
         let denied = Reason::ALL.map(|reason| (reason.name(), user.identity.denied(reason)));
         denied.into_iter().chain([("limit", user.identity.limited.load(Relaxed))])
     };
-    let users = scrape.engine.acl.users().into_iter();
-    let mut refused: Vec<_> = users
-        .map(|user| (counts(&user).map(|(_, count)| count).sum::<u64>(), user))
-        .filter(|(count, _)| *count > 0)
-        .collect();
-    refused.sort_by_key(|(count, _)| Reverse(*count));
-    for (_, user) in refused.iter().take(USERS_MAX) {
+    for (_, user) in greatest(scrape, |user| counts(user).map(|(_, count)| count).sum()) {
         let name = user.name().escape_ascii().to_string();
-        for (reason, count) in counts(user).filter(|(_, count)| *count > 0) {
+        for (reason, count) in counts(&user).filter(|(_, count)| *count > 0) {
             samples.add(&[("user", &name), ("reason", reason)], count as f64);
         }
     }
 }
 
-/// Adds a sample for each user of whom there is a number other than 0, the greatest first.
-fn by_user(scrape: &Scrape<'_>, samples: &mut Samples<'_>, number: impl Fn(&User) -> u64) {
-    let mut users: Vec<_> = scrape.engine.acl.users().into_iter().map(|user| (number(&user), user)).collect();
+/// The users of whom there is a number other than 0, with that number, the greatest first.
+fn greatest(scrape: &Scrape<'_>, number: impl Fn(&User) -> u64) -> Vec<(u64, Arc<User>)> {
+    let users = scrape.engine.acl.users().into_iter();
+    let mut users: Vec<_> =
+        users.map(|user| (number(&user), user)).filter(|(number, _)| *number > 0).collect();
     users.sort_by_key(|(number, _)| Reverse(*number));
-    for (number, user) in users.iter().take(USERS_MAX).take_while(|(number, _)| *number > 0) {
-        samples.add(&[("user", &user.name().escape_ascii().to_string())], *number as f64);
+    users.truncate(USERS_MAX);
+    users
+}
+
+/// Adds a sample for each of these users.
+fn by_user(scrape: &Scrape<'_>, samples: &mut Samples<'_>, number: impl Fn(&User) -> u64) {
+    for (number, user) in greatest(scrape, number) {
+        samples.add(&[("user", &user.name().escape_ascii().to_string())], number as f64);
     }
 }
 
