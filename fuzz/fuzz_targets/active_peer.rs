@@ -11,7 +11,7 @@
 use braid_active::amount::Amount;
 use braid_active::cell::Time;
 use braid_active::change::Kind;
-use braid_active::difference::{Difference, apply_with_difference, merge_with_difference};
+use braid_active::difference::{Difference, apply_with_difference, merge_part_with_difference};
 use braid_active::document::push_member;
 use braid_active::position::Side;
 use braid_active::replica::{Settings, State};
@@ -161,6 +161,21 @@ fn take(replica: &mut Replica, bytes: &[u8]) {
     difference.requests(replica);
 }
 
+/// Merges a full copy part by part, with commands of this server's clients between the parts.
+fn merge(replica: &mut Replica, copy: &State, codes: &mut Codes) {
+    if replica.begin_merge(NOW, copy).is_err() {
+        return;
+    }
+    while replica.is_merging() {
+        let mut difference = Difference::default();
+        merge_part_with_difference(replica, copy, &mut difference);
+        difference.requests(replica);
+        if codes.next() % 4 == 1 {
+            execute(replica, codes);
+        }
+    }
+}
+
 /// The state within a saved file: the parts without their framing.
 fn content(saved: &[u8]) -> Vec<u8> {
     let (mut content, mut left) = (Vec::new(), &saved[HEAD..]);
@@ -218,9 +233,7 @@ fuzz_target!(|data: &[u8]| {
                 let mut bytes = content(&saved);
                 codes.damage(&mut bytes);
                 if let Some(state) = load(&framed(&saved[..HEAD], &bytes)) {
-                    let mut difference = Difference::default();
-                    let _ = merge_with_difference(&mut own, NOW, &state, &mut difference);
-                    difference.requests(&own);
+                    merge(&mut own, &state, &mut codes);
                 }
             }
             13 => {
