@@ -33,9 +33,10 @@ pub struct Argument {
 pub type Command = Vec<Vec<u8>>;
 
 /// Commands that take an appended number as a count of elements to return, with repetitions;
-/// commands with one more argument since Redis 7.2; and RESTORE, whose time to live must not
-/// become short.
-const NEVER_SPOILED: &[&str] = &["SRANDMEMBER", "HRANDFIELD", "ZRANDMEMBER", "ZRANK", "ZREVRANK", "RESTORE"];
+/// commands with one more argument since Redis 7.2, or only here; and RESTORE, whose time to live
+/// must not become short.
+const NEVER_SPOILED: &[&str] =
+    &["SRANDMEMBER", "HRANDFIELD", "ZRANDMEMBER", "ZRANK", "ZREVRANK", "MOVE", "RESTORE"];
 
 /// True if an argument of this kind may appear in any position.
 fn is_harmless(kind: SlotKind) -> bool {

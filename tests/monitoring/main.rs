@@ -158,16 +158,14 @@ fn watched() -> Watched {
         client.ok(&format!("SET filled:{number} value"));
     }
     client.ok("CONFIG SET rdb-key-save-delay 5000000 repl-diskless-sync-delay 0");
-    let (replica_port, primary_port) = (free_port(), server.port().to_string());
+    let replica_port = free_port();
     let syncing = TestServer::start(&[
         "--metrics-port",
         &replica_port.to_string(),
-        "--replicaof",
-        "127.0.0.1",
-        &primary_port,
         "--repl-diskless-load",
         "flush-before-load",
     ]);
+    syncing.connect().ok(&format!("REPLICAOF 127.0.0.1 {}", server.port()));
     wait_for("the full sync begins", || {
         let in_progress = syncing.connect().info_field("replication", "master_sync_in_progress");
         in_progress.as_deref() == Some("1")

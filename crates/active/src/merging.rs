@@ -238,23 +238,28 @@ mod tests {
     #[test]
     fn garbage_of_the_copy_waits() {
         let [mut one, mut two, mut three, mut four, mut five] = [1, 2, 3, 4, 5].map(replica);
-        let key = name("key");
-        let set = |replica: &mut Replica, now, name: &Name, value: &str| {
-            replica.execute(now, |transaction| transaction.set(0, name, value, None)).unwrap().unwrap()
+        let names: Vec<Name> = (0..200).map(|number| name(&number.to_string())).collect();
+        let set = |replica: &mut Replica, now, names: &[Name], value: &str| {
+            let set = |transaction: &mut Transaction<'_>| {
+                names.iter().for_each(|name| transaction.set(0, name, value, None));
+            };
+            replica.execute(now, set).unwrap().unwrap()
         };
-        let before = set(&mut two, NOW, &name("before"), "two");
+        let before = set(&mut two, NOW, &[name("before")], "two");
         for replica in [&mut one, &mut three, &mut four, &mut five] {
             replica.apply(NOW, &before).unwrap();
             two.acknowledge(replica.region(), replica.vector().clone());
         }
-        let lost = set(&mut one, NOW + 1, &key, "lost");
-        let won = set(&mut three, NOW + 2, &key, "won");
+        let lost = set(&mut one, NOW + 1, &names, "lost");
+        let won = set(&mut three, NOW + 2, &names, "won");
         for unit in [&lost, &won] {
             four.apply(NOW, unit).unwrap();
         }
         two.begin_merge(NOW, four.state()).unwrap();
-        merge_until(&mut two, four.state(), |two| two.key(0, &key).is_some());
+        let first = |two: &Replica| names.iter().find(|name| two.key(0, name).is_some()).cloned();
+        merge_until(&mut two, four.state(), |two| first(two).is_some());
         assert!(two.is_merging());
+        let key = first(&two).unwrap();
         two.collect_garbage();
         five.apply(NOW, &won).unwrap();
         let removed = five.execute(NOW + 3, |transaction| transaction.remove(0, &key)).unwrap().unwrap();

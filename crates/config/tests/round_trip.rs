@@ -45,6 +45,9 @@ fn valid(directive: &Directive, dice: &mut Dice, folder: &Path) -> Vec<String> {
         "logfile" => return single(["", "some log.txt"][dice.below(2) as usize].into()),
         "cluster-announce-client-ipv4" => return single(["", "10.0.0.1"][dice.below(2) as usize].into()),
         "cluster-announce-client-ipv6" => return single(["", "fe80::1"][dice.below(2) as usize].into()),
+        "priority-subnets" => {
+            return single(["", "10.0.0.0/8 fe80::/10", "10.1.2.3"][dice.below(3) as usize].into());
+        }
         "proc-title-template" => {
             return single(["{port} x", "a{{b", "{title}\"'"][dice.below(3) as usize].into());
         }

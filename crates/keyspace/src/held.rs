@@ -71,13 +71,16 @@ impl HeldString {
 
 #[cfg(any(test, feature = "testing"))]
 impl HeldString {
-    /// A string that no keyspace has.
-    pub fn alone(key: &[u8], value: &[u8], expiry: Option<i64>) -> HeldString {
+    /// A string that no keyspace has. `None` if it is too long to be embedded.
+    pub fn alone(key: &[u8], value: &[u8], expiry: Option<i64>) -> Option<HeldString> {
         let entry = Entry::allocate(key, Value::plain(value, false), expiry, 0);
-        entry.hold();
+        let held = entry.embedded_len().map(|_| {
+            entry.hold();
+            HeldString(entry.address())
+        });
         // SAFETY: the entry is in no table.
         unsafe { entry.release() };
-        HeldString(entry.address())
+        held
     }
 }
 

@@ -10,7 +10,7 @@ use fastrand::Rng;
 pub fn hold_strings(replica: &mut Replica, random: &mut Rng) {
     let string = |(database, name, view, until): (u32, &[u8], View, Option<u64>)| match view {
         View::String(value) => {
-            Some((database, HeldString::alone(name, &value, until.map(|time| time as i64))))
+            Some((database, HeldString::alone(name, &value, until.map(|time| time as i64))?))
         }
         _ => None,
     };
