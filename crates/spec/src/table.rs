@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! The command table: case-insensitive lookup by name, without copying.
 //!
-//! HOT PATH: a lookup folds the name to lower case in at most three words, hashes them and
-//! compares once.
+//! HOT PATH: a lookup folds the name to lower case in at most three words, hashes them and, but for
+//! a few names, compares once.
 
 use crate::keys::SimpleKeys;
 use crate::spec::{Behavior, Flags, KeyFlags, Scope, Spec};
@@ -74,7 +74,7 @@ pub struct Command {
 #[derive(Clone)]
 pub struct CommandTable {
     commands: Vec<Command>,
-    /// Open addressing by name; index + 1, 0 means empty.
+    /// Open addressing by name, with linear probing; index + 1, 0 means empty.
     slots: Vec<u16>,
     seed: u64,
     top_level: Vec<u32>,
@@ -84,6 +84,9 @@ pub struct CommandTable {
 
 /// Maximum name length for the fast lookup; all of Redis's names are shorter.
 const NAME_MAX: usize = 24;
+
+/// Seeds that are tried.
+const SEEDS: u64 = 32;
 
 type Name = [u64; 3];
 
@@ -245,7 +248,9 @@ impl CommandTable {
         Ok(())
     }
 
-    /// Chooses a seed without collisions, so that a lookup takes one probe.
+    /// Fills the slots, with the seed among a few that leaves most names in the first slot they are
+    /// looked for in. (A seed that leaves all of them there is one in 100,000 with 430 names:
+    /// searching for it took a tenth of a second at each start.)
     fn index(&mut self) {
         for command in &mut self.commands {
             command.folded = fold(command.called.as_bytes()).unwrap_or_default();
@@ -253,34 +258,51 @@ impl CommandTable {
         let is_short = |id: &u32| self.commands[*id as usize].called.len() <= NAME_MAX;
         let (quick, long): (Vec<u32>, Vec<u32>) = self.top_level.iter().partition(|id| is_short(id));
         self.long = long;
-        let size = (self.top_level.len() * 16).next_power_of_two().max(16);
-        for seed in 0.. {
-            let mut slots = vec![0u16; size];
-            let fits = quick.iter().all(|&id| {
-                let command = &self.commands[id as usize];
-                let slot = &mut slots[mix(&command.folded, command.called.len(), seed) & (size - 1)];
-                std::mem::replace(slot, id as u16 + 1) == 0
-            });
-            if fits {
-                (self.slots, self.seed) = (slots, seed);
-                return;
+        let mut fewest = usize::MAX;
+        for seed in 0..SEEDS {
+            let (slots, displaced) = self.filled(&quick, seed);
+            if displaced < fewest {
+                (self.slots, self.seed, fewest) = (slots, seed, displaced);
             }
         }
+    }
+
+    /// The slots of these commands with a seed, and how many are not in their first slot.
+    fn filled(&self, quick: &[u32], seed: u64) -> (Vec<u16>, usize) {
+        let mask = (self.top_level.len() * 16).next_power_of_two() - 1;
+        let (mut slots, mut displaced) = (vec![0u16; mask + 1], 0);
+        for &id in quick {
+            let command = &self.commands[id as usize];
+            let mut at = mix(&command.folded, command.called.len(), seed);
+            displaced += usize::from(slots[at & mask] != 0);
+            while slots[at & mask] != 0 {
+                at += 1;
+            }
+            slots[at & mask] = id as u16 + 1;
+        }
+        (slots, displaced)
     }
 
     /// Finds a command by name, case-insensitively.
     #[inline]
     pub fn find(&self, name: &[u8]) -> Option<&Command> {
         if let Some(folded) = fold(name) {
-            let slot = self.slots[mix(&folded, name.len(), self.seed) & (self.slots.len() - 1)];
-            if let Some(command) = self.commands.get(usize::from(slot).wrapping_sub(1))
-                && command.folded == folded
-                && command.called.len() == name.len()
-            {
-                return Some(command);
+            let mut at = mix(&folded, name.len(), self.seed);
+            // Ends: most slots are empty.
+            while let Some(command) = self.in_slot(at) {
+                if command.folded == folded && command.called.len() == name.len() {
+                    return Some(command);
+                }
+                at += 1;
             }
         }
         self.find_long(name)
+    }
+
+    #[inline]
+    fn in_slot(&self, at: usize) -> Option<&Command> {
+        let slot = self.slots[at & (self.slots.len() - 1)];
+        self.commands.get(usize::from(slot).wrapping_sub(1))
     }
 
     #[cold]
