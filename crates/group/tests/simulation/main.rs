@@ -144,7 +144,7 @@ macro_rules! faults {
             let mut faults = Faults::default();
             $(faults.$ends = true;)?
             faults.$($place).+ = false;
-            let first = setting("BRAID_SEED", [$($first,)? 1][0]);
+            let first = [$($first,)? 1][0];
             let (found, _) = explore(first, setting("BRAID_SCHEDULES", FOUND_WITHIN), faults);
             let (count, what) = found.expect("the fault was not found");
             println!("{}: found by schedule {count} ({what})", stringify!($name));
@@ -159,7 +159,7 @@ mod left_out {
         only_members_of_the_set_are_promoted: rules.promotes_in_sync_only;
         a_member_without_all_data_is_not_promoted: rules.promotes_whole_only;
         a_candidate_refuses_for_a_lease_time: rules.waits_for_grace;
-        a_promotion_compares_the_record: rules.compares_record;
+        a_promotion_compares_the_record: rules.compares_record, from 460;
         a_promotion_finds_the_lease_gone: rules.compares_holder;
         a_member_is_removed_by_a_transaction: rules.removes_by_transaction;
         an_unknown_outcome_counts_as_both: rules.requires_unknown;
@@ -167,13 +167,13 @@ mod left_out {
         a_member_joins_with_everything: rules.joins_caught_up;
         a_promotion_that_may_come_late_is_waited_out: rules.keeps_refusing;
         times_count_from_sending: rules.counts_from_sending;
-        lease_times_may_differ: rules.knows_lease;
+        lease_times_may_differ: rules.knows_lease, from 900;
         clocks_drift: rules.allows_for_drift, from 20_293_250;
         nothing_is_served_during_a_handover: rules.stops_for_handover, from 20_265_250;
         a_reply_waits_for_all: path.waits_for_all;
         acknowledgements_count_anew: path.counts_anew, from 20_269_150;
         a_new_process_is_another_member: path.renames;
-        the_right_is_looked_at_again: path.looks_again;
+        the_right_is_looked_at_again: path.looks_again, from 1_100;
         a_member_acknowledges_what_is_on_disk: path.waits_for_disk;
         reads_wait: path.reads_wait;
         a_candidate_acknowledges_nothing: path.refuses;
@@ -184,11 +184,11 @@ mod left_out {
         memory_counts_under_another_epoch: rules.clears_disk_anew, from 20_331_790;
         a_right_counts_from_the_probe: path.counts_from_probe;
         nothing_is_said_after_what_is_saved: path.stops_before_saving, where has_good_ends;
-        only_whole_data_are_noted: path.notes_whole_only, where has_good_ends;
+        only_whole_data_are_noted: path.notes_whole_only, from 940, where has_good_ends;
         a_note_counts_once: path.removes_note, where has_good_ends;
         a_reply_reveals_what_enough_replicas_have: path.keeps_minimum, where has_minimum;
         a_joining_member_is_given_up: rules.drops_joining, where has_sick_replica;
         a_member_that_failed_is_kept_out: rules.backs_off, where has_sick_replica;
-        a_lease_that_is_given_up_gives_no_right: rules.stops_to_resign, where resigns;
+        a_lease_that_is_given_up_gives_no_right: rules.stops_to_resign, from 560, where resigns;
     }
 }
