@@ -143,7 +143,8 @@ fn memory_of_a_users_keys_is_limited() {
     });
     let (count, reply) = refused.expect("a refusal");
     println!("{count} values of 10 kB in {:?}", begin.elapsed());
-    assert!((90..110).contains(&count), "{count}");
+    // What is written while its keys are measured counts twice until they are measured again.
+    assert!((45..110).contains(&count), "{count}");
     assert!(reply.starts_with("LIMIT The user has reached limit-memory: its keys take "), "{reply}");
     // It may read and delete, which makes room.
     assert_eq!(app.call("STRLEN other:large").integer(), Some(3 << 20));
