@@ -11,7 +11,7 @@ mod pool;
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use braid_rdb::Access;
+use braid_rdb::{Access, Traits};
 
 use crate::context::Context;
 use crate::entry::Entry;
@@ -85,17 +85,18 @@ pub fn idle_seconds(keyspace: &Keyspace, clock: u32) -> u32 {
     keyspace.clock().wrapping_sub(clock) & 0x00ff_ffff
 }
 
-/// The key's idle time or access frequency, in the form of dump files; `None` if the policy tracks
-/// neither.
-pub fn access(keyspace: &Keyspace, entry: Entry<'_>) -> Option<Access> {
+/// What dump files say of a key besides its value: its idle time or access frequency, if the policy
+/// tracks one, and whether it is protected.
+pub fn traits(keyspace: &Keyspace, entry: Entry<'_>) -> Traits {
     let policy = keyspace.settings.policy();
-    if policy.is_lru() {
+    let access = if policy.is_lru() {
         Some(Access::Idle(u64::from(idle_seconds(keyspace, entry.clock()))))
     } else if policy.is_lfu() {
         Some(Access::Frequency(lfu_counter(keyspace, entry.clock()) as u8))
     } else {
         None
-    }
+    };
+    Traits { access, is_protected: entry.is_protected() }
 }
 
 /// The access clock of a key that has been idle for this many seconds (RESTORE IDLETIME).
@@ -180,9 +181,10 @@ fn evict(
         return Some(Evicted { db, key, bytes });
     }
     let entry = txn.peek(&key)?;
-    if stamp(policy, entry) != sampled || (policy.is_volatile() && !entry.has_expiry()) {
-        // Since it was sampled the key was used or replaced, or its expiry changed. The next
-        // samples compute its new score.
+    let is_exempt = policy.is_volatile() && !entry.has_expiry() || entry.is_protected();
+    if stamp(policy, entry) != sampled || is_exempt {
+        // Since it was sampled the key was used, replaced or protected, or its expiry changed. The
+        // next samples compute its new score.
         return None;
     }
     let bytes = entry.memory_bytes();
@@ -233,7 +235,7 @@ fn sample(keyspace: &Keyspace, context: &mut Context, policy: Policy) {
             }
             let place = random.u64(..);
             let mut consider = |entry: Entry<'_>| {
-                if policy.is_volatile() && !entry.has_expiry() {
+                if policy.is_volatile() && !entry.has_expiry() || entry.is_protected() {
                     return;
                 }
                 seen += 1;
