@@ -9,7 +9,7 @@ use std::path::Path;
 use braid_tests::server::is_braid;
 use braid_tests::{RawClient, TestServer};
 
-/// Requests that make the values; numbers stand for `{}`, from 0 on, as often as the first number says.
+/// Requests that make the values. `{}` stands for numbers from 0 on, as many as the first item says.
 const MAKE: &[(usize, &str)] = &[
     (1, "SET text value"),
     (1, "SET number 12345"),

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! BLESS, as Redis 8.12 documents it: keys that are never evicted.
 //!
-//! The protection is a bit of the key's entry (`braid_keyspace::Entry::is_protected`). It stays when
-//! the value is replaced, goes where RENAME and MOVE take the value, and is gone with the key.
+//! The protection is a bit of the key's entry (`braid_keyspace::Entry::is_protected`). It stays
+//! when the value is replaced, goes where RENAME and MOVE take it, and is gone with the key.
 
 use braid_executor::{Call, Handler, Row};
 use braid_keyspace::scan as walk;

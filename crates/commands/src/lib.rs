@@ -68,7 +68,8 @@ pub fn rows() -> Rows {
 }
 
 /// The commands of a server with this configuration: group and active mode add some. Active mode
-/// lacks the commands on values that cannot be merged, and BLESS, since peers do not tell each other.
+/// lacks the commands on values that cannot be merged, and BLESS, of which peers do not tell each
+/// other.
 pub fn rows_of(config: &Config) -> Rows {
     if config.active_replica() {
         let is_left_out = |family: &&[Row]| {

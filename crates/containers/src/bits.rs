@@ -161,8 +161,8 @@ pub fn position(bytes: &[u8], bit: bool, range: RangeInclusive<u64>) -> Option<u
     (tail != 0).then(|| origin + 8 + middle.len() as u64 * 8 + u64::from(tail.leading_zeros()))
 }
 
-/// Passes the offsets of the bits in `range` that equal `bit` to `visit`, in ascending order, `most`
-/// at most. Bits behind the end of `bytes` do not exist here.
+/// Passes the offsets of the bits in `range` that equal `bit` to `visit`, in ascending order,
+/// `most` at most. Bits behind the end of `bytes` do not exist here.
 pub fn each_offset(
     bytes: &[u8],
     bit: bool,

@@ -4,8 +4,9 @@
 //! All figures are measured: the time and the documents of each step of the plan, and of what was
 //! done with the results. The time of a step has that of the steps below it.
 //!
-//! A server that reports a version of Redis 8 replies in its form: the names of the figures are those of
-//! redis.io/commands/ft.profile, and what is measured stands beside the results, below `Shards`.
+//! A server that reports a version of Redis 8 replies in its form: the names of the figures are
+//! those of redis.io/commands/ft.profile, and what is measured stands beside the results, below
+//! `Shards`.
 
 use std::sync::OnceLock;
 

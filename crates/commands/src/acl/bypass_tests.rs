@@ -70,6 +70,7 @@ const REQUESTS: &[&str] = &[
     "LCS x a",
     "LMOVE x a LEFT LEFT",
     "LMOVE a x LEFT LEFT",
+    "HIMPORT SET x u 1",
     "LMOVEM x a LEFT LEFT",
     "LMOVEM a x LEFT LEFT COUNT 2 OBO",
     "LMPOP 2 a x LEFT",

@@ -382,8 +382,8 @@ fn users_find_only_what_they_may_read() {
     ]);
 }
 
-/// As Redis Stack 7.4 replies: a sortable text is folded where only steps need it, and as it is in the
-/// document where it is loaded.
+/// As Redis Stack 7.4 replies: a sortable text is folded where only steps need it, and as it is in
+/// the document where it is loaded.
 #[test]
 fn loaded_texts_are_those_of_the_document() {
     check(&[

@@ -153,8 +153,8 @@ fn queries_are_profiled() {
     );
 }
 
-/// The form of Redis 8: names as on redis.io/commands/ft.profile, below `Shards` and `Coordinator` as
-/// redis-py's tests expect them of servers from 7.9 on.
+/// The form of Redis 8: names as on redis.io/commands/ft.profile, below `Shards` and `Coordinator`
+/// as redis-py's tests expect them of servers from 7.9 on.
 #[test]
 fn queries_are_profiled_as_in_redis_8() {
     let mut tester = Tester::with("redis-version 8.4.0");

@@ -23,9 +23,9 @@ super::directives! {
     /// RETENTION says otherwise. 0 keeps all.
     ts_retention_policy: u64 => integer("ts-retention-policy", || 0, 0, LONG_MAX, Unit::Milliseconds);
 
-    /// Samples of a new time series under the duplicate policy `last` that follow the last one by at
-    /// most so much time, and differ from it by at most `ts-ignore-max-val-diff`, are left out, unless
-    /// IGNORE says otherwise.
+    /// Samples of a new time series under the duplicate policy `last` that follow the last one by
+    /// at most so much time, and differ from it by at most `ts-ignore-max-val-diff`, are left out,
+    /// unless IGNORE says otherwise.
     ts_ignore_max_time_diff: u64 =>
         integer("ts-ignore-max-time-diff", || 0, 0, LONG_MAX, Unit::Milliseconds);
 
@@ -40,11 +40,12 @@ super::directives! {
     ts_encoding: TsEncoding =>
         choice("ts-encoding", TsEncoding::Compressed.raw(), TsEncoding::WORDS).no_effect_yet();
 
-    /// Threads of queries over several series. Of Redis 8; here the threads of clients execute them.
+    /// Threads of queries over several series. Of Redis 8; here the threads of clients execute
+    /// them.
     ts_num_threads: u32 => integer("ts-num-threads", || 3, 1, 16, Unit::Plain).no_effect_yet();
 
-    /// Share of false positives of a new Bloom filter, between 0 and 1, unless the request states it.
-    /// More than 0.25 counts as 0.25.
+    /// Share of false positives of a new Bloom filter, between 0 and 1, unless the request states
+    /// it. More than 0.25 counts as 0.25.
     bf_error_rate: text => text("bf-error-rate", "0.01").text_check(checks::error_rate);
 
     /// Capacity of a new Bloom filter, unless the request states it.

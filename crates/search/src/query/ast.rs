@@ -114,7 +114,7 @@ pub struct VectorOptions {
     pub distance_as: Option<String>,
     pub ef_runtime: Option<u32>,
     pub epsilon: Option<f64>,
-    /// How a search among filtered documents is to be run. A hint: the documents found are the same.
+    /// How a search among filtered documents is to be run: a hint that changes no result.
     pub policy: Option<FilterPolicy>,
     pub batch_size: Option<u32>,
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! HIMPORT, as Redis 8.10 documents it: hashes of equal fields, whose names a client sends once.
 //!
-//! A field set belongs to the connection. The hashes are hashes as others: an encoding that keeps the
-//! names once for all of them, as Redis has, was not taken over (docs/design/036-names-of-fields.md).
+//! A field set belongs to the connection. The hashes are hashes as others: an encoding that keeps
+//! the names once for all of them, as Redis has, is not here (docs/design/036-names-of-fields.md).
 //! Files and replicas get HSET, after DEL of a hash that is replaced.
 
 use std::collections::HashSet;

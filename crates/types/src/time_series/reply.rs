@@ -55,8 +55,8 @@ fn digits(value: f64) -> (SmallVec<[u8; 24]>, i32) {
     (number.bytes().filter(u8::is_ascii_digit).collect(), exponent.parse().unwrap_or(0))
 }
 
-/// What [`number`] makes of a number that has one to four decimals, as most measurements do, without
-/// looking for the shortest digits: there are no others of at most 15 that mean it.
+/// What [`number`] makes of a number that has one to four decimals, as most measurements do,
+/// without looking for the shortest digits: there are no others of at most 15 that mean it.
 fn decimal(value: f64, buffer: &mut [u8; 24]) -> Option<&str> {
     let size = value.abs();
     if !(1.0..1e9).contains(&size) || size.trunc() == size {
