@@ -24,6 +24,9 @@ pub use pool::Pool;
 
 const EVICTED: Event = Event { class: class::EVICTED, name: "evicted" };
 
+/// Time between two searches of the whole keyspace that find protected keys only.
+const REST_MS: i64 = 100;
+
 /// The LFU counter of a new key, high enough to give the key a chance to be used before eviction.
 const LFU_START: u32 = 5;
 
@@ -146,11 +149,16 @@ pub fn evict_one(keyspace: &Keyspace, context: &mut Context, now_ms: i64) -> Opt
         return None;
     }
     context.eviction.prepare(policy);
+    if now_ms < context.eviction.rests_until_ms {
+        return None;
+    }
     // A candidate may be gone, or in use again, when it is to be evicted: retry, but a limited
     // number of times.
     for _ in 0..16 {
-        sample(keyspace, context, policy);
+        let is_protected = sample(keyspace, context, policy);
         if context.eviction.is_empty() {
+            // All keys have been looked at; the next request must not look at them again.
+            context.eviction.rests_until_ms = if is_protected { now_ms + REST_MS } else { 0 };
             return None;
         }
         while let Some(candidate) = context.eviction.take_best() {
@@ -204,13 +212,13 @@ const FILLING: u32 = 16;
 const PLACES: u32 = 64;
 
 /// Offers keys from random places to the pool: at least `maxmemory-samples` of them, more while
-/// the pool is not full. If the keyspace is nearly empty, all shards are searched in turn, so that
+/// the pool is not full. True if there were protected ones, which are passed over. If the keyspace is nearly empty, all shards are searched in turn, so that
 /// even the last key is found.
-fn sample(keyspace: &Keyspace, context: &mut Context, policy: Policy) {
+fn sample(keyspace: &Keyspace, context: &mut Context, policy: Policy) -> bool {
     let samples = keyspace.settings.eviction_samples.load(Relaxed).max(1) as usize;
     let Context { eviction: pool, random, .. } = context;
     let is_random = matches!(policy, Policy::AllKeysRandom | Policy::VolatileRandom);
-    let mut seen = 0;
+    let (mut seen, mut has_protected) = (0, false);
     let shards = keyspace.shard_count() as u32;
     let start = random.u32(0..shards);
     for attempt in 0..PLACES + shards {
@@ -235,7 +243,11 @@ fn sample(keyspace: &Keyspace, context: &mut Context, policy: Policy) {
             }
             let place = random.u64(..);
             let mut consider = |entry: Entry<'_>| {
-                if policy.is_volatile() && !entry.has_expiry() || entry.is_protected() {
+                if policy.is_volatile() && !entry.has_expiry() {
+                    return;
+                }
+                if entry.is_protected() {
+                    has_protected = true;
                     return;
                 }
                 seen += 1;
@@ -250,4 +262,5 @@ fn sample(keyspace: &Keyspace, context: &mut Context, policy: Policy) {
             shard.lock.unlock_shared();
         }
     }
+    has_protected
 }
