@@ -131,7 +131,8 @@ pub(super) fn configured(call: &Call) -> Option<Settings> {
         ignore_difference: difference.parse().unwrap_or(usual.ignore_difference),
         ..usual
     };
-    (settings != usual).then_some(settings)
+    // A replica may have another policy, so the series has its own.
+    (settings != usual).then_some(Settings { policy, ..settings })
 }
 
 /// The request that creates a series with these settings, whatever the configuration.
