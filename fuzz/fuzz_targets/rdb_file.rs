@@ -27,11 +27,11 @@ fn copy(bytes: &[u8]) -> Option<(Vec<u8>, usize, bool)> {
     let (limits, mut keys) = (Limits::default(), 0);
     loop {
         match reader.record() {
-            Ok(Record::Key { kind, expire_at, access }) => {
+            Ok(Record::Key { kind, expire_at, traits }) => {
                 let (name, decoder) = reader.name_and_value();
                 match read_value(decoder, kind, &limits, i64::MIN) {
                     Ok(value) => {
-                        writer.key(name, view(&value), expire_at, access).expect("cannot fail in memory");
+                        writer.key(name, view(&value), expire_at, traits).expect("cannot fail in memory");
                         keys += 1;
                     }
                     Err(error) if matches!(error.fault, Fault::Empty) => {}

@@ -9,6 +9,7 @@
 mod bloom;
 mod corpus;
 mod json;
+mod protection;
 mod search;
 mod sketches;
 mod stream_names;

@@ -13,7 +13,10 @@ fn known(client: &mut RawClient) -> (String, String) {
     let fields = stream.elements().expect("a stream");
     let of_names: Vec<String> = fields
         .chunks_exact(2)
-        .filter(|pair| ["idmp-duration", "idmp-maxsize", "iids-tracked"].contains(&pair[0].text().as_str()))
+        .filter(|pair| {
+            ["idmp-duration", "idmp-maxsize", "iids-tracked", "iids-added", "iids-duplicates"]
+                .contains(&pair[0].text().as_str())
+        })
         .map(|pair| pair[1].integer().unwrap_or_default().to_string())
         .collect();
     (of_names.join(" "), client.call("XPENDING s g - + 10 ").to_string())
@@ -48,13 +51,17 @@ fn names_and_releases_survive_kills_rewrites_and_saves() {
         // The name of a deleted entry is known as well.
         client.call(&format!("XDEL s {auto}"));
         let before = known(&mut client);
-        assert_eq!(before.0, "80000 50 2");
+        assert_eq!(before.0, "80000 50 2 3 0");
         assert!(before.1.contains("9223372036854775807"), "{}", before.1);
         // Dropping the server kills it.
         drop(server);
         let server = place.start(&arguments);
         let mut client = server.connect();
         assert_eq!(known(&mut client), before);
+        // What was found rather than added is counted, and a rewrite keeps the numbers.
+        check_found(&mut client, "two", &two);
+        let before = known(&mut client);
+        assert_eq!(before.0, "80000 50 2 3 1");
         rewrite(&mut client);
         drop(server);
         let server = place.start(&arguments);

@@ -19,6 +19,7 @@ mod fill;
 mod keydb;
 mod migrate;
 mod payload;
+mod stack;
 
 use braid_tests::random::source;
 use braid_tests::server::{Peer, newer_peers, stock};

@@ -210,7 +210,7 @@ impl Findings {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use braid_rdb::{FileWriter, ValueRef};
+    use braid_rdb::{FileWriter, Traits, ValueRef};
 
     const NOW: i64 = 1_800_000_000_000;
 
@@ -219,10 +219,10 @@ mod tests {
         writer.note("redis-ver", "7.2.4").unwrap();
         writer.function(b"#!lua name=l\n").unwrap();
         writer.database(0, 2, 1).unwrap();
-        writer.key(b"k", ValueRef::Text(b"value"), None, None).unwrap();
-        writer.key(b"old", ValueRef::Integer(7), Some(NOW - 1), None).unwrap();
+        writer.key(b"k", ValueRef::Text(b"value"), None, Traits::default()).unwrap();
+        writer.key(b"old", ValueRef::Integer(7), Some(NOW - 1), Traits::default()).unwrap();
         writer.database(3, 1, 1).unwrap();
-        writer.key(b"new", ValueRef::Integer(7), Some(NOW + 1), None).unwrap();
+        writer.key(b"new", ValueRef::Integer(7), Some(NOW + 1), Traits::default()).unwrap();
         writer.finish().unwrap()
     }
 

@@ -302,6 +302,7 @@ fn reset(call: &mut Call) -> CommandResult {
     session.set_reply_mode(ReplyMode::On);
     session.options.no_evict = false;
     session.options.durable = None;
+    session.field_sets.clear();
     let record = &session.record;
     record.set_flag(client_flags::NO_TOUCH | client_flags::NO_EVICT | client_flags::READS_REPLICA, false);
     // The library's name and version are kept.

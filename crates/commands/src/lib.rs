@@ -9,6 +9,7 @@ use braid_config::Config;
 use braid_executor::{Row, Rows};
 
 pub mod acl;
+pub mod bless;
 pub mod client;
 pub mod cluster_scan;
 pub mod command;
@@ -37,6 +38,7 @@ mod waiting_tests;
 /// The command families of this crate.
 pub const FAMILIES: &[&[Row]] = &[
     acl::COMMANDS,
+    bless::COMMANDS,
     client::COMMANDS,
     braid_cluster_node::commands::cluster::COMMANDS,
     cluster_scan::COMMANDS,
@@ -66,12 +68,14 @@ pub fn rows() -> Rows {
 }
 
 /// The commands of a server with this configuration: group and active mode add some. Active mode
-/// lacks the commands on values that cannot be merged.
+/// lacks the commands on values that cannot be merged, and BLESS, of which peers do not tell each
+/// other.
 pub fn rows_of(config: &Config) -> Rows {
     if config.active_replica() {
         let is_left_out = |family: &&[Row]| {
             let first = |family: &[Row]| family.first().map(|row| row.spec.name);
-            braid_types::unmergeable_families().any(|other| first(other) == first(family))
+            let mut others = braid_types::unmergeable_families().chain([bless::COMMANDS]);
+            others.any(|other| first(other) == first(family))
         };
         return rows_without(&[braid_active_node::commands::COMMANDS], is_left_out);
     }

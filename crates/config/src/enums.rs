@@ -103,6 +103,12 @@ config_enums! {
     ClusterConfigSaveBehavior { Sync = "sync", BestEffort = "best-effort" }
     /// Which files of unknown versions are accepted.
     RdbVersionCheck { Strict = "strict", Relaxed = "relaxed" }
+    /// What becomes of a sample whose time a series has already.
+    TsDuplicatePolicy {
+        Block = "block", First = "first", Last = "last", Min = "min", Max = "max", Sum = "sum",
+    }
+    /// The encoding of a series (accepted without effect).
+    TsEncoding { Compressed = "compressed", Uncompressed = "uncompressed" }
     /// The servers for which snapshots are written.
     RdbTarget {
         Braid = "braid", Valkey9 = "valkey-9", Redis8 = "redis-8", Redis72 = "redis-7.2", Redis70 = "redis-7.0",

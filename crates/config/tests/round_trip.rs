@@ -48,6 +48,9 @@ fn valid(directive: &Directive, dice: &mut Dice, folder: &Path) -> Vec<String> {
         "priority-subnets" => {
             return single(["", "10.0.0.0/8 fe80::/10", "10.1.2.3"][dice.below(3) as usize].into());
         }
+        "ts-chunk-size-bytes" => return single((48 + 8 * dice.below(1000)).to_string()),
+        "bf-error-rate" => return single(format!("0.{}", 1 + dice.below(999))),
+        "ts-ignore-max-val-diff" => return single(format!("{}.5", dice.below(1000))),
         "proc-title-template" => {
             return single(["{port} x", "a{{b", "{title}\"'"][dice.below(3) as usize].into());
         }

@@ -161,6 +161,35 @@ pub fn position(bytes: &[u8], bit: bool, range: RangeInclusive<u64>) -> Option<u
     (tail != 0).then(|| origin + 8 + middle.len() as u64 * 8 + u64::from(tail.leading_zeros()))
 }
 
+/// Passes the offsets of the bits in `range` that equal `bit` to `visit`, in ascending order,
+/// `most` at most. Bits behind the end of `bytes` do not exist here.
+pub fn each_offset(
+    bytes: &[u8],
+    bit: bool,
+    range: RangeInclusive<u64>,
+    most: u64,
+    mut visit: impl FnMut(u64),
+) {
+    let origin = *range.start() / 8 * 8;
+    let Some(Span { bytes, first, last }) = Span::of(bytes, range) else { return };
+    let flip = if bit { 0 } else { 0xff };
+    let (mut left, end) = (most, bytes.len() - 1);
+    for (index, &byte) in bytes.iter().enumerate() {
+        let mut wanted = byte ^ flip;
+        wanted &= if index == 0 { first } else { 0xff };
+        wanted &= if index == end { last } else { 0xff };
+        while wanted != 0 {
+            if left == 0 {
+                return;
+            }
+            left -= 1;
+            let zeros = wanted.leading_zeros();
+            visit(origin + index as u64 * 8 + u64::from(zeros));
+            wanted &= !(0x80 >> zeros);
+        }
+    }
+}
+
 /// The first set bit of `bytes` after XOR of each byte with `flip`.
 fn first_one(bytes: &[u8], flip: u8) -> Option<u64> {
     const BLOCK: usize = 64;

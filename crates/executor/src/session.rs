@@ -59,6 +59,20 @@ pub mod session_attention {
     pub const RUNS_AGAIN: u16 = 256;
 }
 
+/// Names of fields that a client has sent for HIMPORT SET.
+pub struct FieldSet {
+    pub name: Box<[u8]>,
+    pub fields: Box<[Box<[u8]>]>,
+}
+
+impl FieldSet {
+    /// Bytes that it takes, about.
+    pub fn bytes(&self) -> usize {
+        let fields = self.fields.iter().map(|field| field.len() + size_of::<Box<[u8]>>());
+        size_of::<FieldSet>() + self.name.len() + fields.sum::<usize>()
+    }
+}
+
 /// A watched key. If it had expired when the watch began it was removed then.
 pub struct Watched {
     pub db: u32,
@@ -182,6 +196,8 @@ pub struct Session {
     pub authenticated: bool,
     pub reply: ReplyState,
     pub options: ClientOptions,
+    /// Field sets of HIMPORT, oldest first.
+    pub field_sets: Vec<FieldSet>,
     /// The client's blocked command: nothing else runs until it is answered.
     pub blocked: Option<Box<Blocked>>,
     pub login: Login,
@@ -234,6 +250,7 @@ impl Session {
                 has_written: false,
             },
             options: ClientOptions::default(),
+            field_sets: Vec::new(),
             login: Login {
                 fast_path_word: Session::NEVER,
                 user,

@@ -23,7 +23,7 @@ impl CowEntry {
             // SAFETY: guaranteed by the caller.
             _ => Value::Object(unsafe { entry.collection_mut() }?.cow()),
         };
-        Some(CowEntry(Entry::allocate(entry.key(), value, entry.expiry(), entry.clock())))
+        Some(CowEntry(Entry::allocate(entry.key(), value, entry.expiry(), entry.clock()).inherit(entry)))
     }
 
     /// Bytes that this copy keeps allocated once any part of the original has changed: a string's

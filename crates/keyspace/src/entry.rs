@@ -8,7 +8,7 @@
 //! offset 0   access clock (LRU seconds or LFU minutes and counter), 24 bits used
 //!        4   kind: type (strings: encoding), mark of a snapshot, has-expiry, long-key
 //!        5   key length (long keys: a u32 before the key bytes)
-//!        6   value length of embedded strings; owners (`held.rs`)
+//!        6   value length of embedded strings; owners (`held.rs`); protection from eviction
 //!        8   [expiry, ms since the Unix epoch]
 //!   8 or 16  payload: embedded bytes | integer | pointer to a blob or an object
 //!   behind   [u32 key length] key bytes
@@ -63,7 +63,10 @@ const LONG_KEY: u8 = 0x80;
 /// Whichever owner leaves last frees the entry.
 const HELD: u16 = 0x8000;
 const GIVEN_UP: u16 = 0x4000;
-const VALUE_LEN: u16 = 0x3fff;
+/// The key is not to be evicted (BLESS). Belongs to the key: an entry that takes this one's place
+/// inherits it. Changes only under the exclusive lock.
+const PROTECTED: u16 = 0x2000;
+const VALUE_LEN: u16 = 0x1fff;
 const _: () = assert!(EMBEDDED_MAX <= VALUE_LEN as usize);
 
 /// The bits of an entry's kind that hold a type's number.
@@ -99,7 +102,7 @@ struct Header {
     clock: AtomicU32,
     kind: AtomicU8,
     key_len: u8,
-    /// With [`HELD`] and [`GIVEN_UP`].
+    /// With [`HELD`], [`GIVEN_UP`] and [`PROTECTED`].
     value_len: AtomicU16,
 }
 
@@ -424,6 +427,32 @@ impl<'a> Entry<'a> {
         }
     }
 
+    /// True if the key is not to be evicted.
+    #[inline]
+    pub fn is_protected(self) -> bool {
+        self.header().value_len.load(Relaxed) & PROTECTED != 0
+    }
+
+    /// Protects the key from eviction, or no longer.
+    #[cold]
+    pub(crate) fn set_protected(self, protect: bool) {
+        let cell = &self.header().value_len;
+        if protect {
+            cell.fetch_or(PROTECTED, Relaxed)
+        } else {
+            cell.fetch_and(!PROTECTED, Relaxed)
+        };
+    }
+
+    /// Protects the key as the entry is whose place this one takes.
+    #[inline]
+    pub(crate) fn inherit(self, old: Entry<'_>) -> Entry<'a> {
+        if old.is_protected() {
+            self.set_protected(true);
+        }
+        self
+    }
+
     /// The snapshot mark: [`MARK`] or 0.
     #[inline]
     pub(crate) fn mark(self) -> u8 {
@@ -606,7 +635,7 @@ impl<'a> Entry<'a> {
             // SAFETY: guaranteed by the caller: the payload leaves this entry once.
             unsafe { self.take_owned() }.expect("a blob or an object")
         };
-        Entry::allocate(key, value, expiry, self.clock())
+        Entry::allocate(key, value, expiry, self.clock()).inherit(self)
     }
 
     /// A copy at a better place, if there is one. It refers to the same blob or object: the caller

@@ -11,7 +11,7 @@ mod pool;
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use braid_rdb::Access;
+use braid_rdb::{Access, Traits};
 
 use crate::context::Context;
 use crate::entry::Entry;
@@ -23,6 +23,9 @@ use pool::Candidate;
 pub use pool::Pool;
 
 const EVICTED: Event = Event { class: class::EVICTED, name: "evicted" };
+
+/// Time between two searches of the whole keyspace that find protected keys only.
+const REST_MS: i64 = 100;
 
 /// The LFU counter of a new key, high enough to give the key a chance to be used before eviction.
 const LFU_START: u32 = 5;
@@ -85,17 +88,18 @@ pub fn idle_seconds(keyspace: &Keyspace, clock: u32) -> u32 {
     keyspace.clock().wrapping_sub(clock) & 0x00ff_ffff
 }
 
-/// The key's idle time or access frequency, in the form of dump files; `None` if the policy tracks
-/// neither.
-pub fn access(keyspace: &Keyspace, entry: Entry<'_>) -> Option<Access> {
+/// What dump files say of a key besides its value: its idle time or access frequency, if the policy
+/// tracks one, and whether it is protected.
+pub fn traits(keyspace: &Keyspace, entry: Entry<'_>) -> Traits {
     let policy = keyspace.settings.policy();
-    if policy.is_lru() {
+    let access = if policy.is_lru() {
         Some(Access::Idle(u64::from(idle_seconds(keyspace, entry.clock()))))
     } else if policy.is_lfu() {
         Some(Access::Frequency(lfu_counter(keyspace, entry.clock()) as u8))
     } else {
         None
-    }
+    };
+    Traits { access, is_protected: entry.is_protected() }
 }
 
 /// The access clock of a key that has been idle for this many seconds (RESTORE IDLETIME).
@@ -145,11 +149,16 @@ pub fn evict_one(keyspace: &Keyspace, context: &mut Context, now_ms: i64) -> Opt
         return None;
     }
     context.eviction.prepare(policy);
+    if now_ms < context.eviction.rests_until_ms {
+        return None;
+    }
     // A candidate may be gone, or in use again, when it is to be evicted: retry, but a limited
     // number of times.
     for _ in 0..16 {
-        sample(keyspace, context, policy);
+        let is_protected = sample(keyspace, context, policy);
         if context.eviction.is_empty() {
+            // All keys have been looked at; the next request must not look at them again.
+            context.eviction.rests_until_ms = if is_protected { now_ms + REST_MS } else { 0 };
             return None;
         }
         while let Some(candidate) = context.eviction.take_best() {
@@ -180,9 +189,10 @@ fn evict(
         return Some(Evicted { db, key, bytes });
     }
     let entry = txn.peek(&key)?;
-    if stamp(policy, entry) != sampled || (policy.is_volatile() && !entry.has_expiry()) {
-        // Since it was sampled the key was used or replaced, or its expiry changed. The next
-        // samples compute its new score.
+    let is_exempt = policy.is_volatile() && !entry.has_expiry() || entry.is_protected();
+    if stamp(policy, entry) != sampled || is_exempt {
+        // Since it was sampled the key was used, replaced or protected, or its expiry changed. The
+        // next samples compute its new score.
         return None;
     }
     let bytes = entry.memory_bytes();
@@ -202,13 +212,13 @@ const FILLING: u32 = 16;
 const PLACES: u32 = 64;
 
 /// Offers keys from random places to the pool: at least `maxmemory-samples` of them, more while
-/// the pool is not full. If the keyspace is nearly empty, all shards are searched in turn, so that
+/// the pool is not full. True if there were protected ones, which are passed over. If the keyspace is nearly empty, all shards are searched in turn, so that
 /// even the last key is found.
-fn sample(keyspace: &Keyspace, context: &mut Context, policy: Policy) {
+fn sample(keyspace: &Keyspace, context: &mut Context, policy: Policy) -> bool {
     let samples = keyspace.settings.eviction_samples.load(Relaxed).max(1) as usize;
     let Context { eviction: pool, random, .. } = context;
     let is_random = matches!(policy, Policy::AllKeysRandom | Policy::VolatileRandom);
-    let mut seen = 0;
+    let (mut seen, mut has_protected) = (0, false);
     let shards = keyspace.shard_count() as u32;
     let start = random.u32(0..shards);
     for attempt in 0..PLACES + shards {
@@ -236,6 +246,10 @@ fn sample(keyspace: &Keyspace, context: &mut Context, policy: Policy) {
                 if policy.is_volatile() && !entry.has_expiry() {
                     return;
                 }
+                if entry.is_protected() {
+                    has_protected = true;
+                    return;
+                }
                 seen += 1;
                 let stamp = stamp(policy, entry);
                 pool.offer(score(keyspace, policy, stamp, random), stamp, db, entry.key());
@@ -248,4 +262,5 @@ fn sample(keyspace: &Keyspace, context: &mut Context, policy: Policy) {
             shard.lock.unlock_shared();
         }
     }
+    has_protected
 }

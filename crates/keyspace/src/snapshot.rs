@@ -25,7 +25,7 @@ use std::sync::atomic::AtomicU8;
 use std::sync::atomic::Ordering::Relaxed;
 
 use braid_base::gate::World;
-use braid_rdb::Access;
+use braid_rdb::Traits;
 use parking_lot::RwLock;
 
 use crate::cow_entry::{CowEntry, is_large};
@@ -36,7 +36,7 @@ use crate::table::Table;
 pub trait Keeper: Send + Sync {
     /// Keeps the current form of an entry of database `origin`, with its idle time or frequency
     /// (`access`). Called with the entry's shard held, once per entry.
-    fn keep(&self, origin: u32, entry: Entry<'_>, access: Option<Access>);
+    fn keep(&self, origin: u32, entry: Entry<'_>, traits: Traits);
 
     /// Keeps an entry of database `origin` with a large collection or string. Called with the
     /// entry's shard held, once per entry.
@@ -83,7 +83,7 @@ impl Snapshots {
 
     /// Has the keeper keep an entry that is about to change. The entry's shard must be held
     /// exclusively.
-    pub(crate) fn keep(&self, db: u32, entry: Entry<'_>, access: Option<Access>) {
+    pub(crate) fn keep(&self, db: u32, entry: Entry<'_>, traits: Traits) {
         if let Some(current) = &*self.current.read() {
             let origin = current.origins[db as usize];
             // SAFETY: the shard is held exclusively, and the writer takes its reference to the
@@ -91,7 +91,7 @@ impl Snapshots {
             let shared = if is_large(entry) { unsafe { CowEntry::of(entry) } } else { None };
             match shared {
                 Some(shared) => current.keeper.keep_shared(origin, shared),
-                None => current.keeper.keep(origin, entry, access),
+                None => current.keeper.keep(origin, entry, traits),
             }
         }
         entry.set_mark(self.mark.load(Relaxed));

@@ -36,7 +36,7 @@ impl Keyspace {
     /// exclusively.
     #[cold]
     pub(crate) fn keep_old_form(&self, db: u32, entry: Entry<'_>) {
-        self.snapshots.keep(db, entry, eviction::access(self, entry));
+        self.snapshots.keep(db, entry, eviction::traits(self, entry));
     }
 
     /// Shares a large collection with the keeper, unless a writer has already done so.

@@ -76,6 +76,24 @@ fn quality(policy: Policy, shards: usize, seed: u64) -> (f64, [u32; 5]) {
     (f64::from(wrong) * 100.0 / f64::from(KEYS / 2), lost)
 }
 
+/// A protected key is passed over by every policy, and nothing is evicted if all are protected.
+#[test]
+fn protected_keys_stay() {
+    for policy in [Policy::AllKeysLru, Policy::AllKeysRandom, Policy::VolatileTtl] {
+        let (keyspace, mut context) = ranked(policy, 16, 8);
+        for n in (0..KEYS).filter(|n| n % 100 != 99) {
+            let name = n.to_string();
+            let protected =
+                in_txn(&keyspace, &mut context, &name, |txn| txn.set_protected(name.as_bytes(), true));
+            assert_eq!(protected, Some(true));
+        }
+        for _ in 0..KEYS / 100 {
+            assert_eq!(evict(&keyspace, &mut context) % 100, 99, "{policy:?}");
+        }
+        assert!(eviction::evict_one(&keyspace, &mut context, NOW).is_none(), "{policy:?}");
+    }
+}
+
 #[test]
 fn eviction_removes_old_keys_and_keeps_the_newest() {
     use Policy::*;

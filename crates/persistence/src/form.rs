@@ -2,9 +2,9 @@
 //! The form in which keys are written: records of a dump file, or requests that create them.
 
 use braid_keyspace::Entry;
-use braid_rdb::{Access, Format, Target, encode_key};
+use braid_rdb::{Format, Target, Traits, encode_key};
 
-use crate::aof::push_key;
+use crate::aof::{push_key, push_protection};
 use crate::value::to_rdb;
 
 /// The form in which keys are written.
@@ -29,13 +29,16 @@ impl Form {
     }
 
     /// Encodes a key with its value as in the file; its database is selected separately.
-    pub(crate) fn encode(self, entry: Entry<'_>, access: Option<Access>) -> Vec<u8> {
+    pub(crate) fn encode(self, entry: Entry<'_>, traits: Traits) -> Vec<u8> {
         match self {
-            Form::Dump(format) => encode_key(entry.key(), to_rdb(entry), format, entry.expiry(), access),
+            Form::Dump(format) => encode_key(entry.key(), to_rdb(entry), format, entry.expiry(), traits),
             Form::Requests(_) => {
                 let mut out = Vec::new();
                 push_key(&mut out, entry.key(), entry.value(), entry.expiry())
                     .expect("a write to memory cannot fail");
+                if traits.is_protected {
+                    push_protection(&mut out, entry.key());
+                }
                 out
             }
         }

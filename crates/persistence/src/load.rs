@@ -16,7 +16,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use braid_base::clock::unix_ms;
 use braid_base::plural::plural;
 use braid_keyspace::{Keyspace, Txn, eviction};
-use braid_rdb::{Access, Error, Fault, FileReader, Limits, RdbType, Record};
+use braid_rdb::{Access, Error, Fault, FileReader, Limits, RdbType, Record, Traits};
 use braid_resp::inline::split_words;
 
 use crate::slices::{Slices, Stopped};
@@ -288,9 +288,9 @@ impl Loader<'_, '_, '_> {
                 Record::ModuleData(name) => {
                     log::warn!("The RDB file contains data of the module '{name}', which is skipped");
                 }
-                Record::Key { kind, expire_at, access } => {
-                    if !self.hand_over(reader, kind, expire_at, access)? {
-                        self.key(reader, kind, expire_at, access)?;
+                Record::Key { kind, expire_at, traits } => {
+                    if !self.hand_over(reader, kind, expire_at, traits)? {
+                        self.key(reader, kind, expire_at, traits)?;
                     }
                 }
                 Record::End { checked } => {
@@ -315,7 +315,7 @@ impl Loader<'_, '_, '_> {
         reader: &mut FileReader<R>,
         kind: RdbType,
         expire_at: Option<i64>,
-        access: Option<Access>,
+        traits: Traits,
     ) -> Result<bool, LoadError> {
         let Some(pool) = &mut self.pool else { return Ok(false) };
         let position = reader.position();
@@ -330,7 +330,7 @@ impl Loader<'_, '_, '_> {
             pool.drain()?;
             return Ok(false);
         };
-        let key = Key { name, db: self.txn.db(), kind, expire_at, access, position };
+        let key = Key { name, db: self.txn.db(), kind, expire_at, traits, position };
         pool.add(self.txn.keyspace(), &key, value)?;
         Ok(true)
     }
@@ -340,7 +340,7 @@ impl Loader<'_, '_, '_> {
         reader: &mut FileReader<R>,
         kind: RdbType,
         expire_at: Option<i64>,
-        access: Option<Access>,
+        traits: Traits,
     ) -> Result<(), LoadError> {
         let (db, now_ms) = (self.txn.db(), self.txn.now());
         let position = reader.position();
@@ -356,9 +356,12 @@ impl Loader<'_, '_, '_> {
                 if self.options.replace {
                     self.txn.delete(name);
                 }
-                let clock = access.and_then(|access| clock_of(self.txn.keyspace(), access));
+                let clock = traits.access.and_then(|access| clock_of(self.txn.keyspace(), access));
                 if !self.txn.add(name, value, expire_at, clock) {
                     return Err(LoadError::Duplicate { key: readable(name), db, position });
+                }
+                if traits.is_protected {
+                    self.txn.protect_loaded(name);
                 }
                 self.loaded.keys += 1;
             }

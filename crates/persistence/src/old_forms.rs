@@ -14,7 +14,7 @@ use braid_keyspace::Entry;
 use braid_keyspace::cow_entry::CowEntry;
 use braid_keyspace::snapshot::Keeper;
 use braid_keyspace::table::Table;
-use braid_rdb::Access;
+use braid_rdb::Traits;
 use parking_lot::{Condvar, Mutex};
 
 use crate::form::Form;
@@ -198,13 +198,13 @@ impl OldForms {
 }
 
 impl Keeper for OldForms {
-    fn keep(&self, origin: u32, entry: Entry<'_>, access: Option<Access>) {
+    fn keep(&self, origin: u32, entry: Entry<'_>, traits: Traits) {
         if self.void.load(Relaxed) {
             return;
         }
         let form = *self.form.lock();
         self.times_left_out.fetch_add(form.times_left_out(entry), Relaxed);
-        let bytes = form.encode(entry, access);
+        let bytes = form.encode(entry, traits);
         self.keys.fetch_add(1, Relaxed);
         // Count first: another thread may take the record and subtract its bytes.
         self.count(bytes.len());

@@ -9,9 +9,9 @@
 use std::io;
 
 use braid_base::blob::Blob;
-use braid_keyspace::eviction::access;
+use braid_keyspace::eviction::traits;
 use braid_keyspace::{Entry, Keyspace, ValueRef};
-use braid_rdb::{Access, Format, RdbType};
+use braid_rdb::{Format, RdbType, Traits};
 
 use crate::value::to_rdb;
 use crate::writer::Writer;
@@ -31,7 +31,7 @@ struct StagedEntry {
     end: usize,
     content: Content,
     expire_at: Option<i64>,
-    access: Option<Access>,
+    traits: Traits,
 }
 
 /// Staged entries, in order.
@@ -71,8 +71,8 @@ impl StagingBuffer {
         if let ValueRef::Bytes(text) = entry.value() {
             self.bytes.extend_from_slice(text);
         }
-        let (expire_at, access) = (entry.expiry(), access(keyspace, entry));
-        self.entries.push(StagedEntry { name_end, end: self.bytes.len(), content, expire_at, access });
+        let (expire_at, traits) = (entry.expiry(), traits(keyspace, entry));
+        self.entries.push(StagedEntry { name_end, end: self.bytes.len(), content, expire_at, traits });
         Some(self.bytes.len() - begin)
     }
 
@@ -89,12 +89,12 @@ impl StagingBuffer {
                 Content::Text => ValueRef::Bytes(rest),
                 Content::Blob(blob) => ValueRef::Blob(blob),
                 Content::Packed(kind) => {
-                    writer.packed_key(name, *kind, rest, taken.expire_at, taken.access)?;
+                    writer.packed_key(name, *kind, rest, taken.expire_at, taken.traits)?;
                     begin = taken.end;
                     continue;
                 }
             };
-            writer.key(name, value, taken.expire_at, taken.access)?;
+            writer.key(name, value, taken.expire_at, taken.traits)?;
             begin = taken.end;
         }
         self.clear();

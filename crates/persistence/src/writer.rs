@@ -3,9 +3,9 @@
 
 use std::io;
 
-use braid_keyspace::eviction::access;
+use braid_keyspace::eviction::traits;
 use braid_keyspace::{Entry, Keyspace, ValueRef};
-use braid_rdb::{Access, FileWriter, Format, RdbType};
+use braid_rdb::{FileWriter, Format, RdbType, Traits};
 
 use crate::aof::RequestWriter;
 use crate::synced_file::SyncedFile;
@@ -87,11 +87,14 @@ impl Writer {
         name: &[u8],
         value: ValueRef<'_>,
         expire_at: Option<i64>,
-        access: Option<Access>,
+        traits: Traits,
     ) -> io::Result<()> {
         match self {
-            Writer::Dump(writer) => writer.key(name, value_to_rdb(value), expire_at, access),
-            Writer::Requests(writer) => writer.key(name, value, expire_at),
+            Writer::Dump(writer) => writer.key(name, value_to_rdb(value), expire_at, traits),
+            Writer::Requests(writer) => {
+                writer.key(name, value, expire_at)?;
+                if traits.is_protected { writer.protect(name) } else { Ok(()) }
+            }
         }
     }
 
@@ -110,10 +113,10 @@ impl Writer {
         kind: RdbType,
         packed: &[u8],
         expire_at: Option<i64>,
-        access: Option<Access>,
+        traits: Traits,
     ) -> io::Result<()> {
         match self {
-            Writer::Dump(writer) => writer.packed_key(name, kind, packed, expire_at, access),
+            Writer::Dump(writer) => writer.packed_key(name, kind, packed, expire_at, traits),
             Writer::Requests(_) => Err(io::Error::other("requests are not made of packed forms")),
         }
     }
@@ -130,9 +133,11 @@ impl Writer {
     pub(crate) fn entry(&mut self, keyspace: &Keyspace, entry: Entry<'_>) -> io::Result<()> {
         match self {
             Writer::Dump(writer) => {
-                writer.key(entry.key(), to_rdb(entry), entry.expiry(), access(keyspace, entry))
+                writer.key(entry.key(), to_rdb(entry), entry.expiry(), traits(keyspace, entry))
             }
-            Writer::Requests(writer) => writer.key(entry.key(), entry.value(), entry.expiry()),
+            Writer::Requests(_) => {
+                self.key(entry.key(), entry.value(), entry.expiry(), traits(keyspace, entry))
+            }
         }
     }
 

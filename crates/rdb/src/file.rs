@@ -15,6 +15,8 @@
 //! ```
 //! Versions before 5 end without a checksum.
 //!
+//! A note `braid-no-evict` before a key's type says that the key is protected from eviction.
+//!
 //! KeyDB also writes notes about keys: one may appear between a key's expiry and its type
 //! (`mvcc-tstamp`, the time of its last change), and two follow the key for each expiring member
 //! (`keydb-subexpire-key`, the member, and `keydb-subexpire-when`, Unix time in ms).
@@ -49,6 +51,9 @@ const END: u8 = 255;
 const KEYDB_MEMBER: &str = "keydb-subexpire-key";
 const KEYDB_WHEN: &str = "keydb-subexpire-when";
 
+/// A note of our own about the next key: it is not evicted. Other servers skip it.
+const PROTECTED_NOTE: &[u8] = b"braid-no-evict";
+
 /// Length of the signature and version.
 const MAGIC_LEN: usize = 9;
 /// The first version with a checksum.
@@ -61,6 +66,20 @@ pub enum Access {
     Idle(u64),
     /// The logarithmic counter of uses.
     Frequency(u8),
+}
+
+/// What a file says of a key besides its value and its expiry.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Traits {
+    pub access: Option<Access>,
+    /// It is not evicted (BLESS).
+    pub is_protected: bool,
+}
+
+impl From<Access> for Traits {
+    fn from(access: Access) -> Traits {
+        Traits { access: Some(access), is_protected: false }
+    }
 }
 
 /// A sink that buffers small writes and computes the checksum.
@@ -204,9 +223,9 @@ impl<W: Write> FileWriter<W> {
         name: &[u8],
         value: ValueRef<'_>,
         expire_at: Option<i64>,
-        access: Option<Access>,
+        traits: Traits,
     ) -> io::Result<()> {
-        self.encoder.key(name, value, expire_at, access)
+        self.encoder.key(name, value, expire_at, traits)
     }
 
     /// Writes a key with a value copied by [`ValueRef::take_packed`].
@@ -219,9 +238,9 @@ impl<W: Write> FileWriter<W> {
         kind: RdbType,
         packed: &[u8],
         expire_at: Option<i64>,
-        access: Option<Access>,
+        traits: Traits,
     ) -> io::Result<()> {
-        self.encoder.attributes(expire_at, access)?;
+        self.encoder.attributes(expire_at, traits)?;
         self.encoder.kind(kind)?;
         self.encoder.string(name)?;
         self.encoder.packed(kind, packed)
@@ -279,13 +298,13 @@ impl<W: Write> Encoder<W> {
         name: &[u8],
         value: ValueRef<'_>,
         expire_at: Option<i64>,
-        access: Option<Access>,
+        traits: Traits,
     ) -> io::Result<()> {
         let format = self.format;
         if format.is_void(value) {
             return Ok(());
         }
-        self.attributes(expire_at, access)?;
+        self.attributes(expire_at, traits)?;
         self.kind(format.kind(value))?;
         self.string(name)?;
         self.value(value)?;
@@ -310,12 +329,17 @@ impl<W: Write> Encoder<W> {
         written
     }
 
-    fn attributes(&mut self, expire_at: Option<i64>, access: Option<Access>) -> io::Result<()> {
+    fn attributes(&mut self, expire_at: Option<i64>, traits: Traits) -> io::Result<()> {
         if let Some(time) = expire_at {
             self.byte(EXPIRY_MS)?;
             self.time_ms(time)?;
         }
-        match access {
+        if traits.is_protected {
+            self.byte(NOTE)?;
+            self.string(PROTECTED_NOTE)?;
+            self.string(b"1")?;
+        }
+        match traits.access {
             Some(Access::Idle(seconds)) => {
                 self.byte(IDLE)?;
                 self.length(seconds)?;
@@ -334,10 +358,10 @@ pub fn encode_key(
     value: ValueRef<'_>,
     format: Format,
     expire_at: Option<i64>,
-    access: Option<Access>,
+    traits: Traits,
 ) -> Vec<u8> {
     let mut encoder = Encoder::new(Vec::with_capacity(name.len() + 32), false).with_format(format);
-    encoder.key(name, value, expire_at, access).expect("writing to memory cannot fail");
+    encoder.key(name, value, expire_at, traits).expect("writing to memory cannot fail");
     encoder.into_inner()
 }
 
@@ -356,7 +380,7 @@ pub enum Record {
     ModuleData(String),
     /// A key: its name is [`FileReader::name`], its value must be read by
     /// [`FileReader::name_and_value`] next.
-    Key { kind: RdbType, expire_at: Option<i64>, access: Option<Access> },
+    Key { kind: RdbType, expire_at: Option<i64>, traits: Traits },
     /// The end. `checked`: the file has a checksum, and it matches.
     End { checked: bool },
 }
@@ -416,23 +440,27 @@ impl<R: Read> FileReader<R> {
     /// checksum at the end does not match.
     pub fn record(&mut self) -> Result<Record, Error> {
         let decoder = &mut self.decoder;
-        let (mut expire_at, mut access) = (None, None);
+        let (mut expire_at, mut traits) = (None, Traits::default());
         loop {
             let opcode = decoder.byte()?;
             let is_attribute = matches!(opcode, EXPIRY_MS | EXPIRY_S | IDLE | FREQUENCY);
-            let has_attributes = expire_at.is_some() || access.is_some();
+            let has_attributes = expire_at.is_some() || traits != Traits::default();
             if has_attributes && !is_attribute && opcode != NOTE && opcode >= SLOT_SIZE {
                 return Err(decoder.corrupt("attributes of a key without a key"));
             }
             match opcode {
                 EXPIRY_MS => expire_at = Some(decoder.time_ms()?),
                 EXPIRY_S => expire_at = Some(i64::from(decoder.time_s()?) * 1000),
-                IDLE => access = Some(Access::Idle(decoder.length()?)),
-                FREQUENCY => access = Some(Access::Frequency(decoder.byte()?)),
+                IDLE => traits.access = Some(Access::Idle(decoder.length()?)),
+                FREQUENCY => traits.access = Some(Access::Frequency(decoder.byte()?)),
                 NOTE => {
                     let (mut name, mut text) = (Vec::new(), Vec::new());
                     decoder.string_into(&mut name)?;
                     decoder.string_into(&mut text)?;
+                    if name == PROTECTED_NOTE {
+                        traits.is_protected = true;
+                        continue;
+                    }
                     if has_attributes {
                         // A note about the next key, which this server does not use.
                         continue;
@@ -466,7 +494,7 @@ impl<R: Read> FileReader<R> {
                     let kind = RdbType::from_number(number, decoder.version)
                         .ok_or_else(|| decoder.error(Fault::UnknownType(number)))?;
                     decoder.string_into(&mut self.name)?;
-                    return Ok(Record::Key { kind, expire_at, access });
+                    return Ok(Record::Key { kind, expire_at, traits });
                 }
             }
         }
@@ -521,11 +549,12 @@ mod tests {
         writer.note("redis-ver", "7.2.4").unwrap();
         writer.function(b"#!lua name=l\n").unwrap();
         writer.database(0, 2, 1).unwrap();
-        writer.key(b"k", ValueRef::Text(b"v"), None, None).unwrap();
-        writer.key(b"e", ValueRef::Integer(7), Some(4_000_000_000_000), Some(Access::Idle(70))).unwrap();
+        writer.key(b"k", ValueRef::Text(b"v"), None, Traits::default()).unwrap();
+        writer.key(b"e", ValueRef::Integer(7), Some(4_000_000_000_000), Access::Idle(70).into()).unwrap();
         writer.database(3, 1, 0).unwrap();
         let long = vec![b'x'; 600_000];
-        writer.key(b"long", ValueRef::Text(&long), None, Some(Access::Frequency(9))).unwrap();
+        let traits = Traits { access: Some(Access::Frequency(9)), is_protected: true };
+        writer.key(b"long", ValueRef::Text(&long), None, traits).unwrap();
         writer.finish().unwrap()
     }
 
@@ -538,7 +567,7 @@ mod tests {
                 Record::Note { name, text } => {
                     format!("note {}={}", name.escape_ascii(), text.escape_ascii())
                 }
-                Record::Key { kind, expire_at, access } => {
+                Record::Key { kind, expire_at, traits } => {
                     assert_eq!(*kind, RdbType::STRING);
                     let (name, decoder) = reader.name_and_value();
                     let len = match decoder.text_or_blob()? {
@@ -546,7 +575,9 @@ mod tests {
                         Err(blob) => blob.len(),
                         Ok(crate::Text::Integer(_)) => 0,
                     };
-                    format!("{} {len} {expire_at:?} {access:?}", name.escape_ascii())
+                    let Traits { access, is_protected } = traits;
+                    let protected = if *is_protected { " protected" } else { "" };
+                    format!("{} {len} {expire_at:?} {access:?}{protected}", name.escape_ascii())
                 }
                 other => format!("{other:?}"),
             });
@@ -560,7 +591,7 @@ mod tests {
         Function([35, 33, 108, 117, 97, 32, 110, 97, 109, 101, 61, 108, 10])\n\
         Database(0)\nSize { keys: 2, expiring: 1 }\nk 1 None None\n\
         e 0 Some(4000000000000) Some(Idle(70))\n\
-        Database(3)\nSize { keys: 1, expiring: 0 }\nlong 600000 None Some(Frequency(9))\n";
+        Database(3)\nSize { keys: 1, expiring: 0 }\nlong 600000 None Some(Frequency(9)) protected\n";
 
     #[test]
     fn what_is_written_is_read() {

@@ -44,7 +44,7 @@ pub use decode::{Decoder, Length, Text, ValueDecoder};
 pub use dump::{PayloadError, dump, open, seal};
 pub use encode::{Encoder, ValueEncoder};
 pub use error::{Error, Fault};
-pub use file::{Access, FileReader, FileWriter, Record, encode_key};
+pub use file::{Access, FileReader, FileWriter, Record, Traits, encode_key};
 pub use limits::Limits;
 pub use object::SavedObject;
 pub use rdb_type::{MODULE, Part, RdbType, ValueForm, register};

@@ -12,6 +12,7 @@ use braid_resp::reply::{Protocol, ReplyBuffer};
 use braid_search::aggregate::{Builder, Input, Pipeline, Rows, StepReport, Value};
 use braid_search::execute::{Hit, Order, Report, SearchOptions};
 use braid_search::query::Query;
+use braid_search::schema::{Field, Kind};
 use braid_spec::{CommandError, CommandResult};
 
 use crate::arguments::{Arguments, error, lossy};
@@ -235,10 +236,10 @@ impl Finish for Rest {
                 let processors = processors(&report, loaded.get(), steps);
                 Measured { profiling, report, processors, is_late }
             });
-            if measured.is_some() && reply.protocol != Protocol::Resp3 {
-                reply.array(2);
-            }
-            answer.reply(rows, total, measured.is_some(), is_late, reply);
+            measured.iter().for_each(|measured| measured.begin(reply));
+            let is_profile =
+                measured.as_ref().is_some_and(|measured| measured.is_among_results(reply.protocol));
+            answer.reply(rows, total, is_profile, is_late, reply);
             measured.iter().for_each(|measured| measured.reply(reply));
             return Ok(());
         };
@@ -290,7 +291,10 @@ impl Feed<'_> {
             return Some(hit.distances.get(at).copied().flatten().map_or(Value::None, Value::Number));
         }
         let field = input.field?;
-        if !self.definition.schema.field(field).sortable {
+        let Field { kind, sortable, keep_case, .. } = self.definition.schema.field(field);
+        // What a client loads is the document's text, not the one that is sorted by.
+        let is_folded = !keep_case && matches!(kind, Kind::Text { .. } | Kind::Tag { .. });
+        if !sortable || input.loaded && is_folded {
             return None;
         }
         let part = self.index.index.part(hit.doc.part);

@@ -3,6 +3,10 @@
 //!
 //! All figures are measured: the time and the documents of each step of the plan, and of what was
 //! done with the results. The time of a step has that of the steps below it.
+//!
+//! A server that reports a version of Redis 8 replies in its form: the names of the figures are
+//! those of redis.io/commands/ft.profile, and what is measured stands beside the results, below
+//! `Shards`.
 
 use std::sync::OnceLock;
 
@@ -21,14 +25,16 @@ pub fn nanos() -> u64 {
 pub struct Profiling {
     /// Unions of many words are counted only.
     pub is_limited: bool,
+    /// The reply has the form of Redis 8.
+    pub is_redis_8: bool,
     pub began: u64,
     pub parse_nanos: u64,
     pub plan_nanos: u64,
 }
 
 impl Profiling {
-    pub fn new(is_limited: bool) -> Profiling {
-        Profiling { is_limited, began: nanos(), parse_nanos: 0, plan_nanos: 0 }
+    pub fn new(is_limited: bool, is_redis_8: bool) -> Profiling {
+        Profiling { is_limited, is_redis_8, began: nanos(), parse_nanos: 0, plan_nanos: 0 }
     }
 }
 
@@ -54,10 +60,34 @@ pub struct Measured<'a> {
 }
 
 impl Measured<'_> {
+    /// Begins the reply; the results follow.
+    pub fn begin(&self, reply: &mut ReplyBuffer) {
+        if reply.protocol != Protocol::Resp3 {
+            reply.array(2);
+        } else if self.profiling.is_redis_8 {
+            reply.map(2);
+            reply.simple("Results");
+        }
+    }
+
+    /// True if what was measured is one of the results' fields.
+    pub fn is_among_results(&self, protocol: Protocol) -> bool {
+        protocol == Protocol::Resp3 && !self.profiling.is_redis_8
+    }
+
     /// The list of results, or the results' `profile` in RESP3.
     pub fn reply(&self, reply: &mut ReplyBuffer) {
-        let Profiling { began, parse_nanos, plan_nanos, .. } = *self.profiling;
-        let is_map = reply.protocol == Protocol::Resp3;
+        let Profiling { began, parse_nanos, plan_nanos, is_redis_8, .. } = *self.profiling;
+        if is_redis_8 {
+            if reply.protocol == Protocol::Resp3 {
+                reply.simple("Profile");
+            }
+            reply.map(2);
+            reply.simple("Shards");
+            reply.array(1);
+        }
+        // Names beside their values, rather than pairs.
+        let is_map = reply.protocol == Protocol::Resp3 || is_redis_8;
         if is_map {
             reply.map(6)
         } else {
@@ -88,7 +118,7 @@ impl Measured<'_> {
             reply.array(2);
         }
         reply.simple("Iterators profile");
-        if is_map {
+        if reply.protocol == Protocol::Resp3 {
             reply.array(1);
         }
         self.reply_step(&self.report.root, reply);
@@ -105,8 +135,12 @@ impl Measured<'_> {
             reply.simple(kind);
             reply.simple("Time");
             reply_time(*nanos, reply);
-            reply.simple("Counter");
+            reply.simple(if is_redis_8 { "Results processed" } else { "Counter" });
             reply.integer(*count as i64);
+        }
+        if is_redis_8 {
+            reply.simple("Coordinator");
+            reply.map(0);
         }
     }
 
@@ -147,10 +181,11 @@ impl Measured<'_> {
         }
         reply.simple("Time");
         reply_time(step.nanos, reply);
-        reply.simple("Counter");
+        let is_redis_8 = self.profiling.is_redis_8;
+        reply.simple(if is_redis_8 { "Number of reading operations" } else { "Counter" });
         reply.integer(step.count as i64);
         if let Some(size) = step.size {
-            reply.simple("Size");
+            reply.simple(if is_redis_8 { "Estimated number of matches" } else { "Size" });
             reply.integer(size as i64);
         }
         match &step.children {

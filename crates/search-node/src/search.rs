@@ -125,9 +125,7 @@ impl Finish for Rest {
             let processors = shown.processors(&report, times, best, rows.len());
             Measured { profiling, report, processors, is_late }
         });
-        if measured.is_some() && reply.protocol != Protocol::Resp3 {
-            reply.array(2);
-        }
+        measured.iter().for_each(|measured| measured.begin(reply));
         shown.reply(&rows, found.total, measured.as_ref(), is_late, reply);
         measured.iter().for_each(|measured| measured.reply(reply));
         Ok(())
@@ -325,9 +323,10 @@ impl Shown<'_> {
     ) {
         if reply.protocol == Protocol::Resp3 {
             let is_expanded = self.request.common.is_expanded;
-            begin_results(reply, total, rows.len(), Shape { is_expanded, is_profile: measured.is_some() });
+            let is_profile = measured.is_some_and(|measured| measured.is_among_results(reply.protocol));
+            begin_results(reply, total, rows.len(), Shape { is_expanded, is_profile });
             rows.iter().for_each(|row| self.reply_map(row, reply));
-            end_results(reply, is_late, measured.is_some());
+            end_results(reply, is_late, is_profile);
             return;
         }
         let request = self.request;

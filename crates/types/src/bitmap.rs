@@ -68,6 +68,16 @@ pub const COMMANDS: &[Row] = &[
              [range:{start:integer [end-unit-block:{end:integer [unit:(BYTE|BIT)@7.0.0]}]}]",
         )
         .history(&[("7.0.0", "Option `BYTE|BIT`.")]),
+    Row::new("bitrangeintarray", Group::Bitmap, bitrangeintarray)
+        .at_least(4)
+        .flags(Flags::READONLY)
+        .keys(READ_ONE)
+        .docs(
+            "8.12.0",
+            "Returns the offsets of the bits that are set, or clear, in a part of a string.",
+            "O(N)",
+        )
+        .syntax("key:key#0 start:integer end:integer [unit:(BYTE|BIT)] [LIMIT count:integer] [ZEROS]"),
     Row::new("getbit", Group::Bitmap, getbit)
         .exactly(3)
         .flags(Flags::READONLY.and(Flags::FAST))
@@ -194,6 +204,57 @@ fn bitpos(call: &mut Call) -> CommandResult {
         bits::position(bytes, bit, range).or(behind)
     });
     call.reply.integer(found.map_or(-1, |position| position as i64));
+    Ok(())
+}
+
+/// The options of BITRANGEINTARRAY, in any order.
+struct Offsets {
+    in_bits: bool,
+    bit: bool,
+    most: u64,
+}
+
+fn offsets_options(call: &Call) -> Result<Offsets, CommandError> {
+    let mut options = Offsets { in_bits: false, bit: true, most: u64::MAX };
+    let (mut index, mut has_unit) = (4, false);
+    while index < call.args.len() {
+        if call.arg_is(index, "LIMIT") && options.most == u64::MAX && index + 1 < call.args.len() {
+            index += 1;
+            let count = u64::try_from(call.integer_arg(index)?);
+            options.most = count
+                .ok()
+                .filter(|&count| count > 0)
+                .ok_or(CommandError::text("ERR value is out of range, must be positive"))?;
+        } else if call.arg_is(index, "ZEROS") && options.bit {
+            options.bit = false;
+        } else if has_unit {
+            return Err(CommandError::Syntax);
+        } else {
+            options.in_bits = unit_is_bit(call, index)?;
+            has_unit = true;
+        }
+        index += 1;
+    }
+    Ok(options)
+}
+
+fn bitrangeintarray(call: &mut Call) -> CommandResult {
+    let (start, end) = (call.integer_arg(2)?, call.integer_arg(3)?);
+    let Offsets { in_bits, bit, most } = offsets_options(call)?;
+    let mut scratch = [0; 20];
+    let value = call.keyspace.string(call.args[1])?;
+    let bytes = value.map_or(&b""[..], |value| value.bytes(&mut scratch));
+    let units = bytes.len() as u64 * if in_bits { 8 } else { 1 };
+    let range = bits::normalize_range(start, end, units).filter(|_| !bits::is_backward(start, end));
+    let Some(range) = range.map(|range| if in_bits { range } else { bits::to_bits(range) }) else {
+        call.reply.array(0);
+        return Ok(());
+    };
+    let ones = bits::count_ones_in_bit_range(bytes, range.clone());
+    let found = if bit { ones } else { range.end() - range.start() + 1 - ones };
+    let reply = &mut *call.reply;
+    reply.array(found.min(most) as usize);
+    bits::each_offset(bytes, bit, range, most, |offset| reply.integer(offset as i64));
     Ok(())
 }
 

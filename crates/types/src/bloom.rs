@@ -76,18 +76,12 @@ fn refused(refusal: Refusal) -> CommandError {
     CommandError::text(refusal.to_string())
 }
 
-/// The parameters of a new filter.
-#[derive(Clone, Copy)]
+/// What a request states of a new filter; the rest is as configured.
+#[derive(Clone, Copy, Default)]
 struct Plan {
-    capacity: u64,
-    error: f64,
-    expansion: u32,
-}
-
-impl Default for Plan {
-    fn default() -> Plan {
-        Plan { capacity: CAPACITY_DEFAULT, error: ERROR_DEFAULT, expansion: EXPANSION_DEFAULT }
-    }
+    capacity: Option<u64>,
+    error: Option<f64>,
+    expansion: Option<u32>,
 }
 
 fn error_arg(call: &Call, index: usize) -> Result<f64, CommandError> {
@@ -116,7 +110,8 @@ fn expansion_arg(call: &Call, index: usize) -> Result<u32, CommandError> {
 }
 
 fn bf_reserve(call: &mut Call) -> CommandResult {
-    let mut plan = Plan { error: error_arg(call, 2)?, capacity: capacity_arg(call, 3)?, ..Plan::default() };
+    let mut plan =
+        Plan { error: Some(error_arg(call, 2)?), capacity: Some(capacity_arg(call, 3)?), expansion: None };
     let (mut expansion, mut is_fixed, mut at) = (None, false, 4);
     while at < call.args.len() {
         if call.arg_is(at, "nonscaling") {
@@ -132,7 +127,7 @@ fn bf_reserve(call: &mut Call) -> CommandResult {
     if is_fixed && expansion.is_some_and(|expansion| expansion > 0) {
         return Err(CommandError::text("ERR Nonscaling filters cannot expand"));
     }
-    plan.expansion = if is_fixed { 0 } else { expansion.unwrap_or(EXPANSION_DEFAULT) };
+    plan.expansion = if is_fixed { Some(0) } else { expansion };
     let key = call.args[1];
     if call.keyspace.peek_as::<Bloom>(key)?.is_some() {
         return Err(CommandError::text("ERR item exists"));
@@ -142,11 +137,25 @@ fn bf_reserve(call: &mut Call) -> CommandResult {
     Ok(())
 }
 
-/// Creates a filter at a missing key.
-fn make(call: &mut Call, key: &[u8], plan: Plan) -> CommandResult {
-    let bloom = Bloom::new(plan.capacity, plan.error, plan.expansion).map_err(refused)?;
+/// Creates a filter at a missing key. If its parameters depend on the configuration, which may be
+/// another one on a replica or at the next start, it is journalled as BF.RESERVE: true then.
+fn make(call: &mut Call, key: &[u8], plan: Plan) -> Result<bool, CommandError> {
+    let config = &call.engine.config;
+    let configured = || config.bf_error_rate().parse::<f64>().map_or(ERROR_DEFAULT, |rate| rate.min(0.25));
+    let error = plan.error.unwrap_or_else(configured);
+    let capacity = plan.capacity.unwrap_or_else(|| config.bf_initial_size());
+    let expansion = plan.expansion.unwrap_or_else(|| config.bf_expansion_factor());
+    let bloom = Bloom::new(capacity, error, expansion).map_err(refused)?;
     call.keyspace.set_object(RESERVE, key, Object::new(bloom), Expiry::Clear);
-    Ok(())
+    let is_usual = error == plan.error.unwrap_or(ERROR_DEFAULT)
+        && capacity == plan.capacity.unwrap_or(CAPACITY_DEFAULT)
+        && expansion == plan.expansion.unwrap_or(EXPANSION_DEFAULT);
+    if !is_usual {
+        let numbers = [error.to_string(), capacity.to_string(), expansion.to_string()];
+        let [error, capacity, expansion] = numbers.each_ref().map(|number| number.as_bytes());
+        call.keyspace.journal_as(&[b"BF.RESERVE", key, error, capacity, b"EXPANSION", expansion]);
+    }
+    Ok(!is_usual)
 }
 
 /// Adds the arguments from `first` on to the filter at the key, which must exist; stops at the
@@ -171,8 +180,8 @@ fn add_all(call: &mut Call, first: usize) -> Result<Vec<Result<bool, Refusal>>, 
 
 fn insert(call: &mut Call, first: usize, plan: Plan) -> Result<Vec<Result<bool, Refusal>>, CommandError> {
     let key = call.args[1];
-    if call.keyspace.peek_as::<Bloom>(key)?.is_none() {
-        make(call, key, plan)?;
+    if call.keyspace.peek_as::<Bloom>(key)?.is_none() && make(call, key, plan)? {
+        call.keyspace.journal_as(call.args);
     }
     add_all(call, first)
 }
@@ -214,13 +223,13 @@ fn bf_insert(call: &mut Call) -> CommandResult {
             is_fixed = true;
         } else if call.arg_is(at, "capacity") {
             at += 1;
-            (plan.capacity, is_sized) = (capacity_arg(call, at)?, true);
+            (plan.capacity, is_sized) = (Some(capacity_arg(call, at)?), true);
         } else if call.arg_is(at, "error") {
             at += 1;
-            (plan.error, is_sized) = (error_arg(call, at)?, true);
+            (plan.error, is_sized) = (Some(error_arg(call, at)?), true);
         } else if call.arg_is(at, "expansion") {
             at += 1;
-            plan.expansion = expansion_arg(call, at)?;
+            plan.expansion = Some(expansion_arg(call, at)?);
         } else {
             return Err(CommandError::Syntax);
         }
@@ -230,7 +239,7 @@ fn bf_insert(call: &mut Call) -> CommandResult {
         return Err(CommandError::Syntax);
     }
     if is_fixed {
-        plan.expansion = 0;
+        plan.expansion = Some(0);
     }
     if !creates && call.keyspace.peek_as::<Bloom>(call.args[1])?.is_none() {
         return Err(CommandError::text(NOT_FOUND));

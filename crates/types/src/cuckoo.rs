@@ -118,37 +118,78 @@ fn shape(capacity: i64, bucket: u16, iterations: u16, expansion: u16) -> Result<
     shape.ok_or_else(|| refused(Refusal::TooLarge))
 }
 
-fn shape_for(capacity: i64) -> Result<Shape, CommandError> {
-    shape(capacity, BUCKET_DEFAULT, ITERATIONS_DEFAULT, EXPANSION_DEFAULT)
+/// The parameters of a new filter; those that a request does not state are as configured.
+#[derive(Clone, Copy, PartialEq)]
+struct Plan {
+    capacity: i64,
+    bucket: u16,
+    iterations: u16,
+    expansion: u16,
 }
 
-fn make(call: &mut Call, shape: Shape) -> CommandResult {
-    let filter = Cuckoo::new(shape).map_err(refused)?;
-    call.keyspace.set_object(SILENT, call.args[1], Object::new(filter), Expiry::Clear);
-    Ok(())
+impl Plan {
+    const USUAL: Plan = Plan {
+        capacity: CAPACITY_DEFAULT as i64,
+        bucket: BUCKET_DEFAULT,
+        iterations: ITERATIONS_DEFAULT,
+        expansion: EXPANSION_DEFAULT,
+    };
+
+    fn configured(call: &Call) -> Plan {
+        let config = &call.engine.config;
+        Plan {
+            capacity: i64::try_from(config.cf_initial_size()).unwrap_or(i64::MAX),
+            bucket: config.cf_bucket_size(),
+            iterations: config.cf_max_iterations(),
+            expansion: config.cf_expansion_factor(),
+        }
+    }
+
+    fn shape(self) -> Result<Shape, CommandError> {
+        shape(self.capacity, self.bucket, self.iterations, self.expansion)
+    }
+
+    /// Creates a filter at the missing key. If the configuration, which may be another one on a
+    /// replica or at the next start, is not the usual one, it is journalled as CF.RESERVE with all
+    /// parameters: true then.
+    fn make(self, call: &mut Call) -> Result<bool, CommandError> {
+        let filter = Cuckoo::new(self.shape()?).map_err(refused)?;
+        let key = call.args[1];
+        call.keyspace.set_object(SILENT, key, Object::new(filter), Expiry::Clear);
+        let is_usual = Plan::configured(call) == Plan::USUAL;
+        if !is_usual {
+            let numbers = [self.bucket, self.iterations, self.expansion].map(|number| number.to_string());
+            let [bucket, iterations, expansion] = numbers.each_ref().map(|number| number.as_bytes());
+            let capacity = self.capacity.to_string();
+            let capacity = capacity.as_bytes();
+            let (sizes, moves) = ([&b"BUCKETSIZE"[..], bucket], [&b"MAXITERATIONS"[..], iterations]);
+            let request = [&b"CF.RESERVE"[..], key, capacity, sizes[0], sizes[1], moves[0], moves[1]];
+            call.keyspace.journal_as(&[&request[..], &[b"EXPANSION", expansion]].concat());
+        }
+        Ok(!is_usual)
+    }
 }
 
 fn reserve(call: &mut Call) -> CommandResult {
     if call.args.len().is_multiple_of(2) {
         return Err(call.wrong_arity());
     }
-    let capacity = capacity_arg(call, 2)?;
-    let (mut bucket, mut iterations, mut expansion) = (BUCKET_DEFAULT, ITERATIONS_DEFAULT, EXPANSION_DEFAULT);
+    let mut plan = Plan { capacity: capacity_arg(call, 2)?, ..Plan::configured(call) };
     // Redis ignores words that it does not know.
     for at in (3..call.args.len()).step_by(2) {
         if call.arg_is(at, "bucketsize") {
-            bucket = option(call, at + 1, "BUCKETSIZE", 1, BUCKET_MAX)?;
+            plan.bucket = option(call, at + 1, "BUCKETSIZE", 1, BUCKET_MAX)?;
         } else if call.arg_is(at, "maxiterations") {
-            iterations = option(call, at + 1, "MAXITERATIONS", 1, u16::MAX)?;
+            plan.iterations = option(call, at + 1, "MAXITERATIONS", 1, u16::MAX)?;
         } else if call.arg_is(at, "expansion") {
-            expansion = option(call, at + 1, "EXPANSION", 0, EXPANSION_MAX)?;
+            plan.expansion = option(call, at + 1, "EXPANSION", 0, EXPANSION_MAX)?;
         }
     }
-    let shape = shape(capacity, bucket, iterations, expansion)?;
+    plan.shape()?;
     if call.keyspace.peek_as::<Cuckoo>(call.args[1])?.is_some() {
         return Err(CommandError::text(EXISTS));
     }
-    make(call, shape)?;
+    plan.make(call)?;
     call.reply.ok();
     Ok(())
 }
@@ -158,12 +199,12 @@ fn reserve(call: &mut Call) -> CommandResult {
 fn add_all(
     call: &mut Call,
     first: usize,
-    shape: Shape,
+    plan: Plan,
     only_new: bool,
 ) -> Result<Vec<Result<bool, Refusal>>, CommandError> {
     let key = call.args[1];
-    if call.keyspace.peek_as::<Cuckoo>(key)?.is_none() {
-        make(call, shape)?;
+    if call.keyspace.peek_as::<Cuckoo>(key)?.is_none() && plan.make(call)? {
+        call.keyspace.journal_as(call.args);
     }
     let filter = call.keyspace.write_as::<Cuckoo>(key)?.ok_or(CommandError::text(NOT_FOUND))?;
     if filter.has_ended() {
@@ -182,8 +223,8 @@ fn add_all(
 }
 
 fn add_one(call: &mut Call, only_new: bool) -> CommandResult {
-    let shape = shape_for(CAPACITY_DEFAULT as i64)?;
-    let outcome = add_all(call, 2, shape, only_new)?[0].map_err(refused)?;
+    let plan = Plan::configured(call);
+    let outcome = add_all(call, 2, plan, only_new)?[0].map_err(refused)?;
     reply_bool(call, outcome);
     Ok(())
 }
@@ -197,13 +238,13 @@ fn add_new(call: &mut Call) -> CommandResult {
 }
 
 fn insert_all(call: &mut Call, only_new: bool) -> CommandResult {
-    let (mut capacity, mut creates, mut at) = (CAPACITY_DEFAULT as i64, true, 2);
+    let (mut plan, mut creates, mut at) = (Plan::configured(call), true, 2);
     while !call.arg_is(at, "items") {
         if call.arg_is(at, "nocreate") {
             creates = false;
         } else if call.arg_is(at, "capacity") && at + 1 < call.args.len() {
             at += 1;
-            capacity = capacity_arg(call, at)?;
+            plan.capacity = capacity_arg(call, at)?;
         } else {
             return Err(CommandError::text("Unknown argument received"));
         }
@@ -215,11 +256,11 @@ fn insert_all(call: &mut Call, only_new: bool) -> CommandResult {
     if at + 1 >= call.args.len() {
         return Err(call.wrong_arity());
     }
-    let shape = shape_for(capacity)?;
+    plan.shape()?;
     if !creates && call.keyspace.peek_as::<Cuckoo>(call.args[1])?.is_none() {
         return Err(CommandError::text(NOT_FOUND));
     }
-    let outcomes = add_all(call, at + 1, shape, only_new)?;
+    let outcomes = add_all(call, at + 1, plan, only_new)?;
     // The items before the one that found no room stay.
     if let Some(refusal) = outcomes.iter().find_map(|outcome| outcome.err()).filter(|it| *it != Refusal::Full)
     {

@@ -4,7 +4,7 @@
 use braid_keyspace::Value;
 use braid_keyspace::object::Object;
 use braid_persistence::read_value;
-use braid_rdb::{Bytes, Decoder, Encoder, Fault, Format, Limits, PayloadError, RdbType, ValueRef};
+use braid_rdb::{Bytes, Decoder, Encoder, Fault, Format, Limits, PayloadError, RdbType, Traits, ValueRef};
 use braid_values::hash::{Expiry, Hash, HashLimits};
 use braid_values::list::{End, List};
 use braid_values::set::{Set, SetLimits};
@@ -342,11 +342,11 @@ fn written_types_match_target_server_support() {
     gone.add(b"gone", 0, &limits.set);
     gone.set_expiry(b"gone", Some(900), 0);
     assert!(format.is_void(ValueRef::Object(&gone)));
-    assert_eq!(braid_rdb::encode_key(b"k", ValueRef::Object(&gone), format, Some(7), None), b"");
+    assert_eq!(braid_rdb::encode_key(b"k", ValueRef::Object(&gone), format, Some(7), Traits::default()), b"");
     assert!(!Format::default().is_void(ValueRef::Object(&gone)));
     // KeyDB's records of member expiries.
     let format = Format { target: KeyDb, now_ms: 1_000 };
-    let record = braid_rdb::encode_key(b"k", ValueRef::Object(&set), format, None, None);
+    let record = braid_rdb::encode_key(b"k", ValueRef::Object(&set), format, None, Traits::default());
     let text = record.escape_ascii().to_string();
     assert!(
         text.ends_with("\\xfa\\x13keydb-subexpire-key\\x01a\\xfa\\x14keydb-subexpire-when\\xc1\\x88\\x13"),

@@ -199,7 +199,9 @@ fn dump_with(checksum: bool) -> Vec<u8> {
     let mut writer =
         braid_rdb::FileWriter::new(Vec::new(), 10, true, checksum).expect("writing to memory cannot fail");
     writer.database(0, 1, 0).expect("writing to memory cannot fail");
-    writer.key(b"k", braid_rdb::ValueRef::Text(b"v"), None, None).expect("writing to memory cannot fail");
+    writer
+        .key(b"k", braid_rdb::ValueRef::Text(b"v"), None, braid_rdb::Traits::default())
+        .expect("writing to memory cannot fail");
     writer.finish().expect("writing to memory cannot fail")
 }
 

@@ -132,8 +132,8 @@ struct Item {
 }
 
 enum Content {
-    /// The payload, and the expiry.
-    Payload(Vec<u8>, Option<i64>),
+    /// The payload, the expiry, and whether the key is protected from eviction.
+    Payload(Vec<u8>, Option<i64>, bool),
     Shared(CowEntry),
     Gone,
 }
@@ -366,17 +366,24 @@ impl<'e> Export<'e> {
         let now = unix_ms();
         let count = items.len() as u64;
         for Item { db, key, content } in items {
-            let (payload, expiry) = match content {
+            let (payload, expiry, is_protected) = match content {
                 Content::Gone => {
                     self.link.send_for(db, Request::Unlink(key))?;
                     continue;
                 }
-                Content::Payload(payload, expiry) => (Some(payload), expiry),
-                Content::Shared(entry) => (payload(entry.entry(), now), entry.entry().expiry()),
+                Content::Payload(payload, expiry, is_protected) => (Some(payload), expiry, is_protected),
+                Content::Shared(shared) => {
+                    let entry = shared.entry();
+                    (payload(entry, now), entry.expiry(), entry.is_protected())
+                }
             };
             let Some(payload) = payload else { continue };
             self.sent += payload.len();
+            let protected = is_protected.then(|| key.clone());
             self.link.send_for(db, Request::Restore { key, expiry, payload })?;
+            if let Some(key) = protected {
+                self.link.send_for(db, Request::Protect(key))?;
+            }
         }
         self.job.note(|progress| progress.keys += count);
         Ok(())
@@ -702,7 +709,7 @@ impl Item {
     /// Bytes copied under the lock for this key.
     fn bytes(&self) -> usize {
         match &self.content {
-            Content::Payload(payload, _) => payload.len(),
+            Content::Payload(payload, ..) => payload.len(),
             Content::Shared(_) | Content::Gone => 0,
         }
     }
@@ -712,7 +719,10 @@ impl Item {
 fn item(db: u32, found: Found<'_>, now_ms: i64) -> Option<Item> {
     let (key, content) = match found {
         Found::Shared(entry) => (entry.entry().key().into(), Content::Shared(entry)),
-        Found::Here(entry) => (entry.key().into(), Content::Payload(payload(entry, now_ms)?, entry.expiry())),
+        Found::Here(entry) => {
+            let content = Content::Payload(payload(entry, now_ms)?, entry.expiry(), entry.is_protected());
+            (entry.key().into(), content)
+        }
     };
     Some(Item { db, key, content })
 }

@@ -40,6 +40,8 @@ pub(super) enum Request {
         payload: Vec<u8>,
     },
     Unlink(Box<[u8]>),
+    /// The key is not to be evicted.
+    Protect(Box<[u8]>),
     /// Units of the journal; the number is given by the link.
     Apply(u64, Vec<u8>),
     /// The answer waits for all changes to reach the target's in-sync members.
@@ -50,7 +52,7 @@ impl Request {
     fn bytes(&self) -> usize {
         match self {
             Request::Restore { key, payload, .. } => key.len() + payload.len(),
-            Request::Unlink(key) => key.len(),
+            Request::Unlink(key) | Request::Protect(key) => key.len(),
             Request::Apply(_, units) => units.len(),
             Request::Select(_) | Request::Reveal => 0,
         }
@@ -67,6 +69,7 @@ impl Request {
                 connection.request(&[b"RESTORE", key, expiry, payload, b"REPLACE", b"ABSTTL"])?;
             }
             Request::Unlink(key) => connection.request(&[b"UNLINK", key])?,
+            Request::Protect(key) => connection.request(&[b"BLESS", b"SET", key, b"NO-EVICT"])?,
             Request::Apply(apply, units) => {
                 let apply = apply.to_string();
                 connection.request(&[b"CLUSTER", b"SYNCSLOTS", b"APPLY", apply.as_bytes(), units])?;

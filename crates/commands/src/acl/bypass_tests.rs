@@ -12,6 +12,9 @@ use crate::testing::Tester;
 /// Requests that would read or change key `x`, for all commands whose keys are not just their
 /// first argument.
 const REQUESTS: &[&str] = &[
+    "BLESS CLEAR x NO-EVICT",
+    "BLESS GET x",
+    "BLESS SET x NO-EVICT",
     "BITOP AND x a a",
     "BITOP AND a x a",
     "BITOP AND a a x",
@@ -67,6 +70,7 @@ const REQUESTS: &[&str] = &[
     "LCS x a",
     "LMOVE x a LEFT LEFT",
     "LMOVE a x LEFT LEFT",
+    "HIMPORT SET x u 1",
     "LMOVEM x a LEFT LEFT",
     "LMOVEM a x LEFT LEFT COUNT 2 OBO",
     "LMPOP 2 a x LEFT",

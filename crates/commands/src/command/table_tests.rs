@@ -208,8 +208,12 @@ fn page() -> String {
          report is 7.2.4; the directive `redis-version` sets another one for clients that decide by it.\n\n\
          Where Redis and Valkey give one name to different commands, Braid has Redis's, and options of Valkey's that do not contradict:\n\
          INCREX replies with the value and the amount that was added, and knows `NX` and `XX`.\n\n\
+         BITRANGEINTARRAY, BLESS and HIMPORT follow redis.io's pages of Redis 8.10 and 8.12. Those do not say everything; here LIMIT of\n\
+         BITRANGEINTARRAY is at least 1, a protection (BLESS SET) stays when the value is replaced, goes where RENAME and MOVE take the\n\
+         value, is not copied by COPY, and is no part of a DUMP; and the field sets of a connection take at most a mebibyte.\n\n\
          Files and replicas get these newer commands in forms that every server since 6.2 repeats. Stock servers lack the names of a stream's \
-         entries then (XADD with IDMP), and entries released by XNACK belong to a consumer without a name there.\n\n",
+         entries then (XADD with IDMP), and entries released by XNACK belong to a consumer without a name there. HIMPORT SET is HSET there, and a stock replica refuses BLESS,\n\
+         without which it has the same data.\n\n",
     );
     let here: Vec<&Command> = stock.keys().filter_map(|name| known(name)).collect();
     let unsupported = here.iter().filter(|command| !command.spec.unsupported.is_empty()).count();
@@ -231,8 +235,11 @@ fn page() -> String {
     }
     text.push_str(
         "| CLUSTER FLUSHSLOT | Valkey 9.1 |\n\
-         | HIMPORT | Redis 8.10 |\n\
-         | BLESS, BITRANGEINTARRAY | Redis 8.12 |\n\
+         | arrays: AR* | Redis 8.8 |\n\
+         | BACKUP; TS.READ, TS.QUERYLABELS, TS.NRANGE, TS.NREVRANGE | Redis 8.10 |\n\
+         | hashes that share the names of their fields (compact hashes): HIMPORT makes hashes as others \
+         ([why](design/036-names-of-fields.md)) | Redis 8.10 |\n\
+         | compressed bitmaps: BITRANGEINTARRAY reads strings | Redis 8.12 |\n\
          | the section Keysizes of INFO, unless it is asked for by name (`INFO keysizes`) | Redis 8 |\n\
          | the cluster bus: nodes agree through etcd ([cluster.md](cluster.md)), and stock nodes cannot join | Redis, Valkey |\n\n\
          An error for an unknown command of these families says so. Directives without effect are marked in\n\

@@ -161,3 +161,53 @@ fn fields() {
     ]);
     check_resp3(&[("BITFIELD k OVERFLOW FAIL SET u1 0 2", "*1\r\n_\r\n")]);
 }
+
+/// Forms and words of redis.io/commands/bitrangeintarray: ascending offsets as GETBIT numbers them,
+/// whatever the unit; clear bits of the stored value only.
+#[test]
+fn offsets_in_a_range() {
+    Tester::new().check(&[
+        ("BITRANGEINTARRAY none 0 -1", "*0\r\n"),
+        ("BITRANGEINTARRAY none 0 -1 ZEROS", "*0\r\n"),
+        ("SETBIT k 1 1", ":0\r\n"),
+        ("SETBIT k 9 1", ":0\r\n"),
+        ("SETBIT k 15 1", ":0\r\n"),
+        ("SETBIT k 17 1", ":0\r\n"),
+        ("BITRANGEINTARRAY k 0 -1", "*4\r\n:1\r\n:9\r\n:15\r\n:17\r\n"),
+        ("BITRANGEINTARRAY k 1 1", "*2\r\n:9\r\n:15\r\n"),
+        ("BITRANGEINTARRAY k -2 -1 byte", "*3\r\n:9\r\n:15\r\n:17\r\n"),
+        ("BITRANGEINTARRAY k 9 15 BIT", "*2\r\n:9\r\n:15\r\n"),
+        ("BITRANGEINTARRAY k 10 14 BIT", "*0\r\n"),
+        ("BITRANGEINTARRAY k -8 -1 BIT ZEROS LIMIT 3", "*3\r\n:16\r\n:18\r\n:19\r\n"),
+        ("BITRANGEINTARRAY k 0 -1 LIMIT 2", "*2\r\n:1\r\n:9\r\n"),
+        ("BITRANGEINTARRAY k 0 0 ZEROS BIT", "*1\r\n:0\r\n"),
+        ("BITRANGEINTARRAY k 14 17 LIMIT 9 BIT ZEROS", "*2\r\n:14\r\n:16\r\n"),
+        ("BITRANGEINTARRAY k 5 2", "*0\r\n"),
+        ("BITRANGEINTARRAY k -1 -2", "*0\r\n"),
+        ("BITRANGEINTARRAY k 90 99", "*0\r\n"),
+        ("BITRANGEINTARRAY k x 1", NOT_AN_INTEGER),
+        ("BITRANGEINTARRAY k 0 x", NOT_AN_INTEGER),
+        ("BITRANGEINTARRAY k 0 1 LIMIT x", NOT_AN_INTEGER),
+        ("BITRANGEINTARRAY k 0 1 LIMIT 0", "-ERR value is out of range, must be positive\r\n"),
+        ("BITRANGEINTARRAY k 0 1 LIMIT", SYNTAX),
+        ("BITRANGEINTARRAY k 0 1 BIT BYTE", SYNTAX),
+        ("BITRANGEINTARRAY k 0 1 ZEROS ZEROS", SYNTAX),
+        ("BITRANGEINTARRAY k 0 1 LIMIT 1 LIMIT 1", SYNTAX),
+        ("BITRANGEINTARRAY k 0 1 ONES", SYNTAX),
+        ("BITRANGEINTARRAY k 0", "-ERR wrong number of arguments for 'bitrangeintarray' command\r\n"),
+        ("RPUSH l a", ":1\r\n"),
+        ("BITRANGEINTARRAY l 0 -1", "-WRONGTYPE Operation against a key holding the wrong kind of value\r\n"),
+    ]);
+    // The offsets are those that GETBIT finds, for random strings and ranges.
+    let mut random = fastrand::Rng::with_seed(12);
+    for _ in 0..200 {
+        let bytes: Vec<u8> = (0..random.usize(1..40)).map(|_| random.u8(..)).collect();
+        let bits = bytes.len() as u64 * 8;
+        let (start, bit) = (random.u64(..bits), random.bool());
+        let (end, most) = (random.u64(start..bits), random.u64(1..20));
+        let mut found = Vec::new();
+        braid_containers::bits::each_offset(&bytes, bit, start..=end, most, |offset| found.push(offset));
+        let all = (start..=end).filter(|&offset| braid_containers::bits::get(&bytes, offset) == bit);
+        assert_eq!(found, all.take(most as usize).collect::<Vec<_>>());
+    }
+}

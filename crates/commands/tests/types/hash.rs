@@ -508,3 +508,54 @@ fn watchers_learn_of_changes_only() {
         assert_eq!(braid_keyspace::txn::is_raised(&flag), changes, "{line}");
     }
 }
+
+/// The examples of redis.io/commands/himport-prepare, himport-set, himport-discard and
+/// himport-discardall, and what their pages say.
+#[test]
+fn hashes_of_equal_fields() {
+    let mut tester = Tester::new();
+    tester.check(&[
+        ("HIMPORT SET user:1 u alice", "-ERR no such fieldset\r\n"),
+        ("HIMPORT PREPARE u name email age", "+OK\r\n"),
+        ("HIMPORT SET user:1 u alice a@example.com 30", "+OK\r\n"),
+        ("HIMPORT SET user:2 u bob b@example.com 25", "+OK\r\n"),
+        ("HGET user:1 name", "$5\r\nalice\r\n"),
+        ("HGET user:1 email", "$13\r\na@example.com\r\n"),
+        ("HGET user:1 age", "$2\r\n30\r\n"),
+        ("HIMPORT SET user:3 u a b", "-ERR value count does not match the fieldset's field count\r\n"),
+        ("EXISTS user:3", ":0\r\n"),
+        // A hash is replaced as a whole, with its expiry; a value of another type is not.
+        ("HSET user:2 more x", ":1\r\n"),
+        ("EXPIRE user:2 100", ":1\r\n"),
+        ("HIMPORT SET user:2 u ben b@example.com 26", "+OK\r\n"),
+        ("HLEN user:2", ":3\r\n"),
+        ("TTL user:2", ":-1\r\n"),
+        ("SET text v", "+OK\r\n"),
+        (
+            "HIMPORT SET text u a b c",
+            "-WRONGTYPE Operation against a key holding the wrong kind of value\r\n",
+        ),
+        ("HIMPORT PREPARE d a b a", "-ERR duplicate field name in fieldset\r\n"),
+        ("HIMPORT SET user:4 d a b a", "-ERR no such fieldset\r\n"),
+        // A further one of the name takes its place.
+        ("HIMPORT PREPARE u name", "+OK\r\n"),
+        ("HIMPORT SET user:4 u eve", "+OK\r\n"),
+        ("HIMPORT PREPARE o id total", "+OK\r\n"),
+        ("HIMPORT DISCARD u", ":1\r\n"),
+        ("HIMPORT DISCARD u", ":0\r\n"),
+        ("HIMPORT PREPARE u name email age", "+OK\r\n"),
+        ("HIMPORT DISCARDALL", ":2\r\n"),
+        ("HIMPORT SET user:5 o 1 2", "-ERR no such fieldset\r\n"),
+        ("HIMPORT PREPARE u", "-ERR wrong number of arguments for 'himport|prepare' command\r\n"),
+        ("HIMPORT SET k u", "-ERR wrong number of arguments for 'himport|set' command\r\n"),
+        ("HIMPORT ALL k", "-ERR unknown subcommand 'ALL'. Try HIMPORT HELP.\r\n"),
+    ]);
+    tester.client();
+    // Another connection has its own, RESET forgets them, and they are bounded.
+    tester.check(&[("HIMPORT PREPARE u name", "+OK\r\n")]);
+    assert_eq!(tester.run_as(1, "HIMPORT SET user:6 u mia"), "-ERR no such fieldset\r\n");
+    tester.check(&[("RESET", "+RESET\r\n"), ("HIMPORT SET user:6 u mia", "-ERR no such fieldset\r\n")]);
+    let long = "x".repeat(1 << 20);
+    let refused = tester.run(&format!("HIMPORT PREPARE long {long}"));
+    assert_eq!(refused, "-ERR fieldsets of a connection are limited to 1048576 bytes\r\n");
+}

@@ -263,7 +263,11 @@ fn aliases_synonyms_and_dictionaries() {
         ("FT.SEARCH i kid NOCONTENT", "*2\r\n:1\r\n$1\r\nd\r\n"),
         ("FT.SYNDUMP i", "*4\r\n$5\r\nchild\r\n*1\r\n$1\r\ng\r\n$3\r\nkid\r\n*1\r\n$1\r\ng\r\n"),
         ("FT.SYNDUMP nosuch", "-Unknown index name\r\n"),
+        ("FT.ALIASLIST i", "*1\r\n$2\r\nal\r\n"),
+        ("FT.ALIASLIST al", "*1\r\n$2\r\nal\r\n"),
+        ("FT.ALIASLIST nosuch", "-Unknown index name\r\n"),
         ("FT.ALIASDEL al", "+OK\r\n"),
+        ("FT.ALIASLIST i", "*0\r\n"),
         ("FT.ALIASDEL al", "-Alias does not exist\r\n"),
         ("FT._ALIASDELIFX al", "+OK\r\n"),
         ("FT.SEARCH al child", "-al: no such index\r\n"),
@@ -376,4 +380,50 @@ fn users_find_only_what_they_may_read() {
         ("FT.DROPINDEX i DD", "+OK\r\n"),
         ("GET k", "-NOPERM User u has no permissions to run the 'get' command\r\n"),
     ]);
+}
+
+/// As Redis Stack 7.4 replies: a sortable text is folded where only steps need it, and as it is in
+/// the document where it is loaded.
+#[test]
+fn loaded_texts_are_those_of_the_document() {
+    check(&[
+        (
+            "FT.CREATE i SCHEMA t TEXT SORTABLE u TEXT SORTABLE UNF g TAG SORTABLE n NUMERIC SORTABLE",
+            "+OK\r\n",
+        ),
+        ("HSET a t \"Hello World\" u Hello g Foo n 1.50", ":4\r\n"),
+        ("FT.AGGREGATE i * LOAD 1 @t", "*2\r\n:1\r\n*2\r\n$1\r\nt\r\n$11\r\nHello World\r\n"),
+        (
+            "FT.AGGREGATE i * LOAD 3 @u @g @n",
+            "*2\r\n:1\r\n*6\r\n$1\r\nu\r\n$5\r\nHello\r\n$1\r\ng\r\n$3\r\nFoo\r\n$1\r\nn\r\n$3\r\n1.5\r\n",
+        ),
+        ("FT.AGGREGATE i * GROUPBY 1 @t", "*2\r\n:1\r\n*2\r\n$1\r\nt\r\n$11\r\nhello world\r\n"),
+        ("FT.AGGREGATE i * GROUPBY 1 @g", "*2\r\n:1\r\n*2\r\n$1\r\ng\r\n$3\r\nfoo\r\n"),
+        ("FT.AGGREGATE i * SORTBY 2 @t ASC LOAD 1 @t", "*2\r\n:1\r\n*2\r\n$1\r\nt\r\n$11\r\nHello World\r\n"),
+    ]);
+}
+
+/// HYBRID_POLICY and BATCH_SIZE, with the errors of Redis Stack 7.4.
+#[test]
+fn policies_of_filtered_neighbours() {
+    let error = |text: &str| format!("-Error parsing vector similarity parameters: {text}\r\n");
+    let mut tester = Tester::new();
+    tester.run("FT.CREATE i SCHEMA h TAG v VECTOR FLAT 6 TYPE FLOAT32 DIM 2 DISTANCE_METRIC L2");
+    tester.run("HSET a h Foo v aaaaaaaa");
+    let mut ask = |filter: &str, options: &str| {
+        let query = format!("{filter}=>[KNN 1 @v $b {options}]");
+        tester.run(&format!("FT.SEARCH i \"{query}\" PARAMS 2 b aaaaaaaa NOCONTENT DIALECT 2"))
+    };
+    let found = "*2\r\n:1\r\n$1\r\na\r\n";
+    for options in ["HYBRID_POLICY ADHOC_BF", "HYBRID_POLICY batches BATCH_SIZE 2", "BATCH_SIZE 3", ""] {
+        assert_eq!(ask("@h:{Foo}", options), found, "{options}");
+    }
+    assert_eq!(ask("@h:{Foo}", "HYBRID_POLICY NONE"), error("invalid hybrid policy was given"));
+    let irrelevant = error("'batch size' is irrelevant for 'ADHOC_BF' policy");
+    assert_eq!(ask("@h:{Foo}", "HYBRID_POLICY ADHOC_BF BATCH_SIZE 2"), irrelevant);
+    assert_eq!(ask("@h:{Foo}", "HYBRID_POLICY BATCHES BATCH_SIZE 0"), error("Invalid value was given"));
+    let unfiltered = error("hybrid query attributes were sent for a non-hybrid query");
+    assert_eq!(ask("*", "HYBRID_POLICY ADHOC_BF"), unfiltered);
+    assert_eq!(ask("*", "BATCH_SIZE 3"), unfiltered);
+    assert_eq!(ask("@h:{Foo}", "POLICY ADHOC_BF"), error("Invalid option"));
 }

@@ -153,6 +153,41 @@ fn queries_are_profiled() {
     );
 }
 
+/// The form of Redis 8: names as on redis.io/commands/ft.profile, below `Shards` and `Coordinator`
+/// as redis-py's tests expect them of servers from 7.9 on.
+#[test]
+fn queries_are_profiled_as_in_redis_8() {
+    let mut tester = Tester::with("redis-version 8.4.0");
+    tester.check(&[("FT.CREATE i SCHEMA t TEXT", "+OK\r\n"), ("HSET a t hello", ":1\r\n")]);
+    let times = "+Total profile time T +Parsing time T +Pipeline creation time T +Warning +None";
+    let done = |head: &str, kind: &str| format!("{head} +Type +{kind} +Time T +Results processed :1");
+    let all = |head: &str| ["Index", "Scorer", "Sorter"].map(|kind| done(head, kind)).join(" ");
+    let found =
+        "+Type +TEXT +Term +hello +Time T +Number of reading operations :1 +Estimated number of matches :1";
+    assert_eq!(
+        timed(&mut tester, "FT.PROFILE i SEARCH QUERY hello NOCONTENT"),
+        format!(
+            "*2 *2 :1 $1 a *4 +Shards *1 *12 {times} +Iterators profile *10 {found} \
+             +Result processors profile *3 {} +Coordinator *0",
+            all("*6")
+        )
+    );
+    let rows = timed(&mut tester, "FT.PROFILE i AGGREGATE QUERY * LOAD 1 t");
+    assert!(rows.contains("*4 +Shards *1 *12") && rows.ends_with("+Coordinator *0"), "{rows}");
+    tester.speak(0, Protocol::Resp3);
+    assert_eq!(
+        timed(&mut tester, "FT.PROFILE i SEARCH QUERY hello NOCONTENT"),
+        format!(
+            "%2 +Results %5 +attributes *0 +total_results :1 +format +STRING +results *1 %2 +id $1 a +values *0 \
+             +warning *0 +Profile %2 +Shards *1 %6 {times} +Iterators profile *1 %5 {found} \
+             +Result processors profile *3 {} +Coordinator %0",
+            all("%3")
+        )
+    );
+    let rows = timed(&mut tester, "FT.PROFILE i AGGREGATE QUERY * LOAD 1 t");
+    assert!(rows.starts_with("%2 +Results %5") && rows.ends_with("+Coordinator %0"), "{rows}");
+}
+
 #[test]
 fn json_is_expanded() {
     check(&[

@@ -97,6 +97,23 @@ pub(super) fn hz(rate: i64) -> Result<i64, &'static str> {
     Ok(rate.clamp(1, 500))
 }
 
+/// A multiple of 8.
+pub(super) fn multiple_of_8(number: i64) -> Result<i64, &'static str> {
+    if number % 8 == 0 { Ok(number) } else { Err("argument must be a multiple of 8") }
+}
+
+/// A share of false positives.
+pub(super) fn error_rate(text: &str) -> Result<(), &'static str> {
+    let is_share = text.parse::<f64>().is_ok_and(|rate| rate > 0.0 && rate < 1.0);
+    if is_share { Ok(()) } else { Err("argument must be a number between 0 and 1, both exclusive") }
+}
+
+/// A finite number that is not negative.
+pub(super) fn difference(text: &str) -> Result<(), &'static str> {
+    let is_difference = text.parse::<f64>().is_ok_and(|number| number.is_finite() && number >= 0.0);
+    if is_difference { Ok(()) } else { Err("argument must be a number that is not negative") }
+}
+
 /// The backlog of changes: at least 16 kilobytes.
 pub(super) fn backlog_size(bytes: i64) -> Result<i64, &'static str> {
     Ok(bytes.max(16 << 10))

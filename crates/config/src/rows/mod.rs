@@ -147,13 +147,14 @@ mod observe;
 mod persistence;
 mod replication;
 mod security;
+mod sketches;
 mod start;
 mod threads;
 mod tls;
 mod types;
 
 /// All sections in the order of the documentation; each is declared "after" its predecessor.
-pub static SECTIONS: [&Section; 14] = [
+pub static SECTIONS: [&Section; 15] = [
     &network::SECTION,
     &tls::SECTION,
     &general::SECTION,
@@ -167,6 +168,7 @@ pub static SECTIONS: [&Section; 14] = [
     &active::SECTION,
     &cluster::SECTION,
     &types::SECTION,
+    &sketches::SECTION,
     &observe::SECTION,
 ];
 
@@ -241,6 +243,7 @@ mod tests {
             active::TYPES,
             cluster::TYPES,
             types::TYPES,
+            sketches::TYPES,
             observe::TYPES,
         ]
         .concat()

@@ -5,7 +5,7 @@ use crate::directive::{Special, Unit};
 use crate::rows::LONG_MAX;
 
 super::directives! {
-    "Observation", after types;
+    "Observation", after sketches;
 
     /// Log commands that take at least this many microseconds; 0 logs all, -1 none.
     slowlog_log_slower_than_microseconds: i64 =>

@@ -27,13 +27,15 @@ pub struct Pool {
     /// The policy by which the scores were computed.
     policy: Option<Policy>,
     candidates: Vec<Candidate>,
+    /// Nothing is looked for before this time.
+    pub(super) rests_until_ms: i64,
 }
 
 impl Pool {
     /// Drops candidates of another policy, whose scores are not comparable.
     pub(super) fn prepare(&mut self, policy: Policy) {
         if self.policy != Some(policy) {
-            *self = Pool { policy: Some(policy), candidates: Vec::with_capacity(SIZE) };
+            *self = Pool { policy: Some(policy), candidates: Vec::with_capacity(SIZE), rests_until_ms: 0 };
         }
     }
 

@@ -6,6 +6,8 @@ use crate::entry::{Entry, Value, ValueRef};
 use crate::events::{DEL, Event, NEW};
 use crate::object::Object;
 
+const BLESS: Event = Event::generic("bless");
+const UNBLESS: Event = Event::generic("unbless");
 const COPY_TO: Event = Event::generic("copy_to");
 const RENAMED: [Event; 2] = [Event::generic("rename_from"), Event::generic("rename_to")];
 const MOVED: [Event; 2] = [Event::generic("move_from"), Event::generic("move_to")];
@@ -71,6 +73,27 @@ impl<'a> Txn<'a> {
     pub fn set_clock(&mut self, key: &[u8], clock: u32) {
         if let Some(entry) = self.peek(key) {
             entry.set_clock(clock);
+        }
+    }
+
+    /// Protects a key from eviction, or no longer. `None` if the key is missing, else whether that
+    /// changes anything. The key counts as changed, but not its value.
+    pub fn set_protected(&mut self, key: &[u8], protect: bool) -> Option<bool> {
+        let entry = self.find_live(self.hash(key), key)?;
+        if entry.is_protected() == protect {
+            return Some(false);
+        }
+        self.before_change(entry);
+        entry.set_protected(protect);
+        self.notify(if protect { BLESS } else { UNBLESS }, key);
+        self.context.counters.dirty.add(1);
+        Some(true)
+    }
+
+    /// Protects a key that has just been added during a load. Reports no event.
+    pub fn protect_loaded(&mut self, key: &[u8]) {
+        if let Some(entry) = self.peek(key) {
+            entry.set_protected(true);
         }
     }
 

@@ -143,7 +143,7 @@ impl<'a> Txn<'a> {
             }
         } else {
             let is_object = matches!(value, Value::Object(_));
-            let new = Entry::allocate(key, value, at, old.clock());
+            let new = Entry::allocate(key, value, at, old.clock()).inherit(old);
             self.keyspace.snapshots.stamp(new);
             let table = self.shard(hash, true).table(self.db);
             // SAFETY: the shard is held exclusively; `old` is linked, replaced and retired once.

@@ -30,3 +30,4 @@ pub use manifest::{FileInfo, FileKind, Manifest, ManifestError, ManifestFault};
 pub use reader::{AofRecord, CommandReader, ReadError, data_len, ends_data};
 pub(crate) use requests::RequestWriter;
 pub use requests::push_key;
+pub(crate) use requests::push_protection;

@@ -79,6 +79,12 @@ impl<W: Write> RequestWriter<W> {
         push_key(self, name, value, expire_at)
     }
 
+    /// Protects a key that has been written from eviction.
+    pub(crate) fn protect(&mut self, name: &[u8]) -> io::Result<()> {
+        push_protection(&mut self.buffer, name);
+        self.complete()
+    }
+
     /// Appends requests encoded by [`push_key`].
     pub(crate) fn encoded_keys(&mut self, requests: &[u8]) -> io::Result<()> {
         self.buffer.extend_from_slice(requests);
@@ -149,6 +155,11 @@ pub fn push_key(
         request::push(out.buffer(), &[b"PEXPIREAT", name, itoa::Buffer::new().format(time).as_bytes()]);
     }
     out.complete()
+}
+
+/// Appends a request that protects a key from eviction.
+pub(crate) fn push_protection(out: &mut Vec<u8>, name: &[u8]) {
+    request::push(out, &[b"BLESS", b"SET", name, b"NO-EVICT"]);
 }
 
 #[cfg(test)]

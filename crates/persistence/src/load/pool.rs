@@ -12,7 +12,7 @@ use std::thread::Scope;
 
 use braid_keyspace::txn::KeyRef;
 use braid_keyspace::{Context, Keyspace, Txn};
-use braid_rdb::{Access, Bytes, Decoder, Fault, Limits, RdbType};
+use braid_rdb::{Bytes, Decoder, Fault, Limits, RdbType, Traits};
 
 use super::{ExpiredKeys, LoadError, Loaded, clock_of, readable};
 use crate::scheduling::stand_back;
@@ -34,7 +34,7 @@ struct Piece {
     /// Position of the value in the file.
     position: u64,
     expire_at: Option<i64>,
-    access: Option<Access>,
+    traits: Traits,
     db: u32,
     /// Start of the name, start of the value, end of the value.
     ends: [u32; 3],
@@ -76,7 +76,7 @@ pub(super) struct Key<'k> {
     pub db: u32,
     pub kind: RdbType,
     pub expire_at: Option<i64>,
-    pub access: Option<Access>,
+    pub traits: Traits,
     /// Position of the value in the file.
     pub position: u64,
 }
@@ -137,8 +137,8 @@ impl LoadPool {
         // No overflow: batches are sent long before 4 GiB, values are bounded, and over-long names
         // take another path.
         let ends = [begin as u32, middle as u32, batch.bytes.len() as u32];
-        let &Key { db, kind, expire_at, access, position, .. } = key;
-        batch.pieces.push(Piece { hash, position, expire_at, access, db, ends, kind });
+        let &Key { db, kind, expire_at, traits, position, .. } = key;
+        batch.pieces.push(Piece { hash, position, expire_at, traits, db, ends, kind });
         if batch.bytes.len() >= BATCH_BYTES || batch.pieces.len() >= BATCH_PIECES {
             self.send(index)?;
         }
@@ -257,10 +257,13 @@ fn add(
         Ok(value) => {
             let keys = [KeyRef { key: name, hash: piece.hash, write: true }];
             let mut txn = Txn::lock(terms.keyspace, context, piece.db, terms.now_ms, &keys);
-            let clock = piece.access.and_then(|access| clock_of(terms.keyspace, access));
+            let clock = piece.traits.access.and_then(|access| clock_of(terms.keyspace, access));
             if !txn.add(name, value, piece.expire_at, clock) {
                 let (key, db, position) = (readable(name), piece.db, piece.position);
                 return Err(LoadError::Duplicate { key, db, position });
+            }
+            if piece.traits.is_protected {
+                txn.protect_loaded(name);
             }
             loaded.keys += 1;
         }

@@ -64,16 +64,16 @@ pub fn verify(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use braid_rdb::{FileWriter, ValueRef};
+    use braid_rdb::{FileWriter, Traits, ValueRef};
 
     const ACCEPTS: Accepts = Accepts { relaxed: false, checksum: true, skip_unsupported: false };
 
     fn file() -> Vec<u8> {
         let mut writer = FileWriter::new(Vec::new(), 11, true, true).unwrap();
         writer.database(3, 2, 1).unwrap();
-        writer.key(b"k", ValueRef::Text(b"value"), None, None).unwrap();
+        writer.key(b"k", ValueRef::Text(b"value"), None, Traits::default()).unwrap();
         let long: Vec<u8> = (0..1_000_000_u32).map(|index| (index.wrapping_mul(index) / 7) as u8).collect();
-        writer.key(b"long", ValueRef::Text(&long), Some(1), None).unwrap();
+        writer.key(b"long", ValueRef::Text(&long), Some(1), Traits::default()).unwrap();
         writer.finish().unwrap()
     }
 
@@ -109,7 +109,7 @@ mod tests {
         let long = vec![0; 6 << 20];
         let mut writer = FileWriter::new(Vec::new(), 11, false, true).unwrap();
         for name in [b"a", b"b"] {
-            writer.key(name, ValueRef::Text(&long), None, None).unwrap();
+            writer.key(name, ValueRef::Text(&long), None, Traits::default()).unwrap();
         }
         let bytes = writer.finish().unwrap();
         let mut looks = 0;

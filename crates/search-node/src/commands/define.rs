@@ -163,6 +163,21 @@ pub fn list(call: &mut Call) -> CommandResult {
     Ok(())
 }
 
+/// FT.ALIASLIST
+pub fn list_aliases(call: &mut Call) -> CommandResult {
+    let &[_, name] = call.args else { return Err(wrong_arity(call)) };
+    find(call, 1, "Unknown index name")?;
+    let registry = service(call)?.registry.read();
+    let real = registry.aliases.get(name).map_or(name, |real| real);
+    let names = registry.aliases.iter().filter(|(_, of)| ***of == *name || ***of == *real);
+    let names: Vec<&[u8]> = names.map(|(alias, _)| &**alias).collect();
+    call.reply.set(names.len());
+    for name in names {
+        call.reply.bulk(name);
+    }
+    Ok(())
+}
+
 /// FT.ALIASADD
 pub fn add_alias(call: &mut Call) -> CommandResult {
     set_alias(call, false)

@@ -27,7 +27,7 @@ pub fn profile(call: &mut Call) -> CommandResult {
     if !word.eq_ignore_ascii_case(b"QUERY") {
         return Err(error("The QUERY keyword is expected"));
     }
-    let profiling = Profiling::new(is_limited);
+    let profiling = Profiling::new(is_limited, call.engine.process.follows_redis_8());
     let index = index_for_query(call, 1)?;
     if is_search {
         search_index(call, index, query, Some(profiling))

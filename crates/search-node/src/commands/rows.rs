@@ -90,6 +90,9 @@ pub const COMMANDS: &[Row] = &[
     row("ft._aliasaddifnx", define::add_alias_if_new, WRITES, Scope::World)
         .docs("8.0.0", "Gives a search index another name unless the name is taken.", "O(1)")
         .syntax("alias:string index:string"),
+    row("ft.aliaslist", define::list_aliases, READS, Scope::Walk)
+        .docs("8.10.0", "Returns the other names of a search index.", "O(N) where N is the number of aliases")
+        .syntax("index:string"),
     row("ft.aliasupdate", define::update_alias, WRITES, Scope::World)
         .docs("8.0.0", "Gives a search index another name, which may be another index's.", "O(1)")
         .syntax("alias:string index:string"),

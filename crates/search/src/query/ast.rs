@@ -114,6 +114,16 @@ pub struct VectorOptions {
     pub distance_as: Option<String>,
     pub ef_runtime: Option<u32>,
     pub epsilon: Option<f64>,
+    /// How a search among filtered documents is to be run: a hint that changes no result.
+    pub policy: Option<FilterPolicy>,
+    pub batch_size: Option<u32>,
+}
+
+/// How RediSearch looks for the nearest among filtered documents.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FilterPolicy {
+    Each,
+    Batches,
 }
 
 /// The nearest documents among those of the rest of the query.

@@ -28,6 +28,16 @@ pub enum QueryError {
     NegativeRadius(String),
     #[error("Error parsing vector similarity parameters: Invalid option")]
     VectorOption,
+    #[error("Error parsing vector similarity parameters: Invalid value was given")]
+    VectorValue,
+    #[error("Error parsing vector similarity parameters: invalid hybrid policy was given")]
+    VectorPolicy,
+    #[error("Error parsing vector similarity parameters: 'batch size' is irrelevant for 'ADHOC_BF' policy")]
+    VectorBatch,
+    #[error(
+        "Error parsing vector similarity parameters: hybrid query attributes were sent for a non-hybrid query"
+    )]
+    VectorNotFiltered,
     #[error("Property `{0}` already exists in schema")]
     DistanceName(String),
     #[error("Query is too long")]

@@ -92,6 +92,10 @@ pub fn parse(text: &str, options: &Options<'_>) -> Parsed<Query> {
         parser.union(scope)?.unwrap_or_else(Node::nothing)
     };
     let knn = if parser.take("=>") { Some(parser.knn()?) } else { None };
+    let of_filters = |knn: &Knn| knn.options.policy.is_some() || knn.options.batch_size.is_some();
+    if root.wanted == Wanted::Everything && knn.as_ref().is_some_and(of_filters) {
+        return Err(QueryError::VectorNotFiltered);
+    }
     match parser.peek() {
         Lexeme::End => Ok(Query { root, knn }),
         _ => Err(parser.error()),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Numbers, areas and attributes within queries.
 
-use super::ast::{GeoArea, Node, VectorOptions, Wanted};
+use super::ast::{FilterPolicy, GeoArea, Node, VectorOptions, Wanted};
 use super::error::QueryError;
 
 pub fn parse_number(text: &str) -> Option<f64> {
@@ -71,7 +71,21 @@ pub fn set_vector_option(options: &mut VectorOptions, name: &str, value: &str) -
             let epsilon = parse_number(value).filter(|epsilon| *epsilon >= 0.0);
             options.epsilon = Some(epsilon.ok_or(QueryError::VectorOption)?);
         }
+        "HYBRID_POLICY" => {
+            options.policy = Some(match value.to_ascii_uppercase().as_str() {
+                "ADHOC_BF" => FilterPolicy::Each,
+                "BATCHES" => FilterPolicy::Batches,
+                _ => return Err(QueryError::VectorPolicy),
+            });
+        }
+        "BATCH_SIZE" => {
+            let size = value.parse().ok().filter(|size| *size > 0);
+            options.batch_size = Some(size.ok_or(QueryError::VectorValue)?);
+        }
         _ => return Err(QueryError::VectorOption),
+    }
+    if options.policy == Some(FilterPolicy::Each) && options.batch_size.is_some() {
+        return Err(QueryError::VectorBatch);
     }
     Ok(())
 }

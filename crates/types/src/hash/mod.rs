@@ -3,13 +3,14 @@
 //!
 //! Flow: the dispatcher holds the lock of the key's shard. Changes of values are in `change.rs`,
 //! field expiry in `get_set.rs` and, for all types with members, in `member_expiry.rs`, random
-//! fields in `random.rs`.
+//! fields in `random.rs`, HIMPORT in `import.rs`.
 //!
 //! Expired fields are hidden from every read but HLEN and are removed by the next write. A hash
 //! that becomes empty is removed with its key.
 
 mod change;
 mod get_set;
+mod import;
 mod member_expiry;
 mod random;
 
@@ -118,6 +119,7 @@ pub const COMMANDS: &[Row] = &[
             "O(N) where N is the number of fields being requested.",
         )
         .syntax("key:key#0 field:string..."),
+    import::IMPORT,
     Row::new("hmset", Group::Hash, change::hmset)
         .at_least(4)
         .flags(GROWS_FAST)

@@ -122,6 +122,7 @@ pub(super) fn replay(call: &mut Call) -> Result<bool, CommandError> {
     match request {
         Journalled::Name { producer, name } => all.record(producer, name, id, now),
         Journalled::Bounds { duration_s, names_max } => all.configure(duration_s, names_max),
+        Journalled::Totals { added, duplicates } => all.set_totals(added, duplicates),
     }
     call.keyspace.count_changes(1);
     call.reply.integer(0);

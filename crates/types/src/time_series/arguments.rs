@@ -108,12 +108,48 @@ impl Stated {
         }
     }
 
-    /// The settings of a new series.
-    pub fn settings(&self) -> Settings {
-        let mut settings = Settings { is_packed: self.is_packed.unwrap_or(true), ..Settings::default() };
+    /// The settings of a new series: those that the request does not state are as configured.
+    pub fn settings(&self, call: &Call) -> Settings {
+        let is_packed = self.is_packed.unwrap_or(true);
+        let mut settings = Settings { is_packed, ..configured(call).unwrap_or_default() };
         self.change(&mut settings);
         settings
     }
+}
+
+/// The settings of new series that the configuration has, if they are not the usual ones.
+pub(super) fn configured(call: &Call) -> Option<Settings> {
+    let config = &call.engine.config;
+    let usual = Settings::default();
+    let policy = Policy::named(config.ts_duplicate_policy().to_string().as_bytes());
+    let difference = config.ts_ignore_max_val_diff();
+    let settings = Settings {
+        retention_ms: config.ts_retention_policy(),
+        chunk_size: config.ts_chunk_size_bytes(),
+        policy: policy.filter(|policy| *policy != Policy::Block),
+        ignore_ms: config.ts_ignore_max_time_diff(),
+        ignore_difference: difference.parse().unwrap_or(usual.ignore_difference),
+        ..usual
+    };
+    // A replica may have another policy, so the series has its own.
+    (settings != usual).then_some(Settings { policy, ..settings })
+}
+
+/// The request that creates a series with these settings, whatever the configuration.
+pub(super) fn creation(key: &[u8], settings: &Settings, labels: &Labels) -> Vec<Vec<u8>> {
+    let word = |text: &str| text.as_bytes().to_vec();
+    let mut request = vec![word("TS.CREATE"), key.to_vec()];
+    request.extend([word("RETENTION"), word(&settings.retention_ms.to_string())]);
+    request.extend([word("CHUNK_SIZE"), word(&settings.chunk_size.to_string())]);
+    request.extend([word("ENCODING"), word(if settings.is_packed { "COMPRESSED" } else { "UNCOMPRESSED" })]);
+    if let Some(policy) = settings.policy {
+        request.extend([word("DUPLICATE_POLICY"), word(policy.name())]);
+    }
+    request.push(word("IGNORE"));
+    request.extend([word(&settings.ignore_ms.to_string()), word(&settings.ignore_difference.to_string())]);
+    request.push(word("LABELS"));
+    request.extend(labels.iter().flat_map(|(name, value)| [name.to_vec(), value.to_vec()]));
+    request
 }
 
 /// Parses the settings in the arguments from `from` on.

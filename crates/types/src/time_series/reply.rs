@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Samples and numbers in replies.
 
+use std::io::Write;
+
 use braid_resp::reply::{Protocol, ReplyBuffer};
 use braid_values::time_series::Sample;
 use braid_values::time_series::fold::Kind;
 use braid_values::time_series::labels::Labels;
+use smallvec::SmallVec;
 
 /// Integers up to here are written as integers.
 const INTEGER_MAX: f64 = (1u64 << 52) as f64;
@@ -43,11 +46,46 @@ pub(super) fn number(value: f64) -> Vec<u8> {
 
 /// The shortest digits of a number above zero, without zeros at the end, and the power of ten of
 /// the first one.
-fn digits(value: f64) -> (Vec<u8>, i32) {
+fn digits(value: f64) -> (SmallVec<[u8; 24]>, i32) {
     // One digit before the point, and no more digits than mean the number.
-    let text = format!("{value:e}");
-    let (number, exponent) = text.split_once('e').unwrap_or((&text, "0"));
+    let mut text = SmallVec::<[u8; 32]>::new();
+    let _ = write!(text, "{value:e}");
+    let text = std::str::from_utf8(&text).unwrap_or_default();
+    let (number, exponent) = text.split_once('e').unwrap_or((text, "0"));
     (number.bytes().filter(u8::is_ascii_digit).collect(), exponent.parse().unwrap_or(0))
+}
+
+/// What [`number`] makes of a number that has one to four decimals, as most measurements do,
+/// without looking for the shortest digits: there are no others of at most 15 that mean it.
+fn decimal(value: f64, buffer: &mut [u8; 24]) -> Option<&str> {
+    let size = value.abs();
+    if !(1.0..1e9).contains(&size) || size.trunc() == size {
+        return None;
+    }
+    let (scaled, decimals) =
+        [(1, 1e1), (2, 1e2), (3, 1e3), (4, 1e4)].into_iter().find_map(|(decimals, scale)| {
+            // Both are exact, so the quotient is what the decimal number would be read as.
+            let scaled = (size * scale).round();
+            (scaled / scale == size).then_some((scaled as u64, decimals))
+        })?;
+    let (mut rest, mut at) = (scaled, buffer.len());
+    for place in 0.. {
+        if place > decimals && rest == 0 {
+            break;
+        }
+        at -= 1;
+        if place == decimals {
+            buffer[at] = b'.';
+            continue;
+        }
+        buffer[at] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+    }
+    if value < 0.0 {
+        at -= 1;
+        buffer[at] = b'-';
+    }
+    std::str::from_utf8(&buffer[at..]).ok()
 }
 
 /// A value: a double, in RESP2 a line.
@@ -59,7 +97,10 @@ pub(super) fn value(reply: &mut ReplyBuffer, value: f64) {
         let mut buffer = itoa::Buffer::new();
         return reply.simple(buffer.format(value as i64));
     }
-    reply.simple(std::str::from_utf8(&number(value)).unwrap_or_default());
+    match decimal(value, &mut [0; 24]) {
+        Some(text) => reply.simple(text),
+        None => reply.simple(std::str::from_utf8(&number(value)).unwrap_or_default()),
+    }
 }
 
 /// A time and a value.
@@ -136,6 +177,30 @@ mod tests {
         ];
         for (value, text) in cases {
             assert_eq!(String::from_utf8_lossy(&number(value)), text);
+        }
+    }
+
+    #[test]
+    fn decimals_are_the_shortest_digits() {
+        let mut random = fastrand::Rng::with_seed(49);
+        let mut found = 0;
+        for round in 0..200_000 {
+            let scale = 10f64.powi(random.i32(0..7));
+            let number = random.i64(-1_000_000_000_000..1_000_000_000_000) as f64 / scale;
+            let value = if round % 10 == 0 { random.f64() * scale } else { number };
+            if let Some(text) = decimal(value, &mut [0; 24]) {
+                assert_eq!(text.as_bytes(), super::number(value), "{value:?}");
+                found += 1;
+            }
+        }
+        assert!(found > 50_000, "{found}");
+        for (value, text) in
+            [(1.5, "1.5"), (-999_999_999.9999, "-999999999.9999"), (10.01, "10.01"), (1.05, "1.05")]
+        {
+            assert_eq!(decimal(value, &mut [0; 24]), Some(text));
+        }
+        for value in [0.5, 1e9, f64::NAN, f64::INFINITY, 0.1 + 1.0 / 3.0, 1.000_01] {
+            assert_eq!(decimal(value, &mut [0; 24]), None);
         }
     }
 }

@@ -10,10 +10,13 @@ use braid_keyspace::object::Object;
 use braid_keyspace::{Event, Expiry};
 use braid_spec::{CommandError, CommandResult};
 use braid_values::time_series::fold::bucket_of;
+use braid_values::time_series::labels::Labels;
 use braid_values::time_series::value::{Added, Policy, Refusal};
 use braid_values::time_series::{Sample, Series};
 
-use super::arguments::{NO_KEY, NOT_SERIES, find, policy, stated, text, time, times, value};
+use super::arguments::{
+    NO_KEY, NOT_SERIES, Stated, configured, creation, find, policy, stated, text, time, times, value,
+};
 use super::rules::{self, Effects};
 
 const CREATE: Event = Event::module("ts.create");
@@ -75,29 +78,59 @@ fn finish(call: &mut Call, event: Event, key: &[u8], sample: Sample, added: Adde
     }
 }
 
-/// Creates a series with one sample at a missing key.
+/// Creates a series with one sample at a missing key. True if the configuration gave it settings,
+/// and the journal so has a request that creates it: the request itself must be journalled behind.
 fn create_with(
     call: &mut Call,
     event: Event,
     key: &[u8],
     sample: Sample,
     options_at: usize,
-) -> CommandResult {
-    let stated = stated(call, options_at)?;
-    let mut series = Series::new(stated.settings(), stated.labels.unwrap_or_default());
+) -> Result<bool, CommandError> {
+    let mut stated = stated(call, options_at)?;
+    let labels = stated.labels.take().unwrap_or_default();
+    let created = creation_if_configured(call, &stated, &labels);
+    let mut series = Series::new(stated.settings(call), labels);
     series.add(sample, None).map_err(refused)?;
     call.keyspace.set_object(event, key, Object::new(series), Expiry::Clear);
-    Ok(())
+    if let Some(request) = &created {
+        journal(call, request);
+    }
+    Ok(created.is_some())
+}
+
+/// The request that creates the series with settings of its own, if the configuration, which may
+/// be another one on a replica or at the next start, has other settings than usual.
+fn creation_if_configured(call: &Call, stated: &Stated, labels: &Labels) -> Option<Vec<Vec<u8>>> {
+    configured(call)?;
+    Some(creation(call.args[1], &stated.settings(call), labels))
+}
+
+fn journal(call: &mut Call, request: &[Vec<u8>]) {
+    let words: Vec<&[u8]> = request.iter().map(|word| &word[..]).collect();
+    call.keyspace.journal_as(&words);
+}
+
+/// Journals the request with another argument at `at`.
+fn journal_with(call: &mut Call, at: usize, text: &[u8]) {
+    let mut request = call.args.to_vec();
+    request[at] = text;
+    call.keyspace.journal_as(&request);
 }
 
 pub(super) fn create(call: &mut Call) -> CommandResult {
-    let stated = stated(call, 2)?;
+    let mut stated = stated(call, 2)?;
     let key = call.args[1];
     if call.keyspace.peek(key).is_some() {
         return Err(text("ERR TSDB: key already exists"));
     }
-    let series = Series::new(stated.settings(), stated.labels.unwrap_or_default());
+    let labels = stated.labels.take().unwrap_or_default();
+    let created = creation_if_configured(call, &stated, &labels);
+    let series = Series::new(stated.settings(call), labels);
     call.keyspace.set_object(CREATE, key, Object::new(series), Expiry::Clear);
+    if let Some(request) = &created {
+        journal(call, request);
+    }
     call.reply.ok();
     Ok(())
 }
@@ -122,8 +155,12 @@ pub(super) fn add(call: &mut Call) -> CommandResult {
     let value = value(call.args[3]).ok_or(text("ERR TSDB: invalid value"))?;
     let sample = Sample { time: time(call, time_text)?, value };
     if call.keyspace.peek(key).is_none() {
-        create_with(call, ADD, key, sample, 4)?;
+        let is_journalled = create_with(call, ADD, key, sample, 4)?;
         reply_time(call, sample.time);
+        if is_journalled {
+            journal_with(call, 2, sample.time.to_string().as_bytes());
+            return Ok(());
+        }
     } else {
         let policy = policy(call.args, 4, "ON_DUPLICATE")?;
         let added = push(call, key, sample, policy)?.map_err(refused)?;
@@ -210,16 +247,18 @@ fn change_by(call: &mut Call, event: Event, sign: f64) -> CommandResult {
         return Err(text(NO_DIFFERENCE));
     }
     let sample = Sample { time, value };
+    let mut is_journalled = false;
     if exists {
         let added = push(call, key, sample, Some(Policy::Last))?.map_err(refused)?;
         let time = finish(call, event, key, sample, added);
         reply_time(call, time);
     } else {
-        create_with(call, event, key, sample, 3)?;
+        is_journalled = create_with(call, event, key, sample, 3)?;
         reply_time(call, time);
     }
     let time = sample.time.to_string();
     match place {
+        Some(at) if is_journalled => journal_with(call, at + 1, time.as_bytes()),
         Some(at) if args[at + 1] == b"*" => call.keyspace.journal_respelled(at + 1, time.into_bytes()),
         Some(_) => {}
         None => {

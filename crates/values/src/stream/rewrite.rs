@@ -108,6 +108,10 @@ fn push_names(out: &mut dyn RequestSink, key: &[u8], names: &Idempotency) -> io:
         request::push(out.buffer(), &words.each_ref().map(|word| &word[..]));
         out.complete()?;
     }
+    // After the names, each of which counts as added.
+    let (added, duplicates) = names.totals();
+    let words = Journalled::Totals { added, duplicates }.words(key, StreamId::LEAST);
+    request::push(out.buffer(), &words.each_ref().map(|word| &word[..]));
     Ok(())
 }
 
@@ -119,10 +123,13 @@ pub enum Journalled<'a> {
     Name { producer: &'a [u8], name: &'a [u8] },
     /// XCFGSET.
     Bounds { duration_s: u32, names_max: u32 },
+    /// Numbers of names ever added, and of duplicates; only in files.
+    Totals { added: u64, duplicates: u64 },
 }
 
 const NAME: &[u8] = b"__idmp__";
 const BOUNDS: &[u8] = b"__idmp-bounds__";
+const TOTALS: &[u8] = b"__idmp-totals__";
 
 impl<'a> Journalled<'a> {
     /// The request.
@@ -134,6 +141,9 @@ impl<'a> Journalled<'a> {
             Journalled::Bounds { duration_s, names_max } => {
                 [BOUNDS, format!("{duration_s}:{names_max}").as_bytes()].concat()
             }
+            Journalled::Totals { added, duplicates } => {
+                [TOTALS, format!("{added}:{duplicates}").as_bytes()].concat()
+            }
         };
         [b"XACK".to_vec(), key.to_vec(), group, id.to_string().into_bytes()]
     }
@@ -141,6 +151,11 @@ impl<'a> Journalled<'a> {
     /// What a group's name means, if it is such a request.
     pub fn parse(group: &'a [u8]) -> Option<Journalled<'a>> {
         let number = |text: &[u8]| std::str::from_utf8(text).ok()?.parse::<u32>().ok();
+        if let Some(totals) = group.strip_prefix(TOTALS) {
+            let (added, duplicates) = std::str::from_utf8(totals).ok()?.split_once(':')?;
+            let (added, duplicates) = (added.parse().ok()?, duplicates.parse().ok()?);
+            return Some(Journalled::Totals { added, duplicates });
+        }
         let split = |text: &'a [u8]| {
             let at = text.iter().position(|byte| *byte == b':')?;
             Some((number(&text[..at])?, &text[at + 1..]))
@@ -243,6 +258,7 @@ mod tests {
             Journalled::Name { producer: b"7:\0 q", name: b"\xff:8" },
             Journalled::Bounds { duration_s: 1, names_max: 10_000 },
             Journalled::Bounds { duration_s: 86_400, names_max: 1 },
+            Journalled::Totals { added: u64::MAX, duplicates: 0 },
         ] {
             let words = request.words(b"key", StreamId::new(5, 6));
             assert_eq!(
@@ -261,6 +277,8 @@ mod tests {
             b"__idmp-bounds__0:1",
             b"__idmp-bounds__1:10001",
             b"__idmp-bounds__1",
+            b"__idmp-totals__1",
+            b"__idmp-totals__1:-1",
         ] {
             assert_eq!(Journalled::parse(other), None, "{}", String::from_utf8_lossy(other));
         }

@@ -43,11 +43,9 @@ impl<'a> Reader<'a> {
     pub fn peek(&self) -> u64 {
         let (word, used) = (self.at / 64, self.at % 64);
         let low = self.words.get(word).copied().unwrap_or(0);
-        if used == 0 {
-            return low;
-        }
         let high = self.words.get(word + 1).copied().unwrap_or(0);
-        low >> used | high << (64 - used)
+        // In two steps, since nothing is shifted in if nothing has been used.
+        low >> used | high << 1 << (63 - used)
     }
 
     #[inline]
