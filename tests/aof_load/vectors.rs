@@ -155,7 +155,7 @@ fn random_steps_with_restarts_and_a_replica() {
     let mut replica_client = replica.connect();
     let (mut server, mut model) = (place.start(&arguments), Model::new());
     let mut client = server.connect();
-    // A life is short, so that replaying the file of some of them takes seconds on a busy machine, too.
+    // A life is short: replaying the file of some of them takes seconds, on a busy machine too.
     let lives = (steps / 1000).max(8);
     let per_life = steps / lives;
     for life in 0..lives {

@@ -10,9 +10,9 @@
 use std::collections::HashMap;
 
 use super::doc::Doc;
-use super::floats::{BF16, F16, FloatType};
+use super::floats::{BF16, F16, FloatType, widen};
 use super::number::{Num, SCALE_MAX, as_decimal, at_scale};
-use super::packed::{self, Elements, Slot, Value, widen};
+use super::packed::{self, Elements, Slot, Value};
 
 /// Bytes kept free for the header of a container.
 const HEADER: usize = 3;

@@ -17,7 +17,7 @@
 //! socket; readers therefore trust them. All integers are little-endian.
 
 use super::doc::{Doc, Names};
-use super::floats::{BF16, F16};
+use super::floats::{BF16, F16, widen};
 use super::number::{Num, decimal};
 
 pub const NULL: u8 = 0x00;
@@ -187,11 +187,6 @@ impl Typed {
             Elements::Bf16Decimal => Num::Float(BF16.number(u16::from_le_bytes(take(here, 0)))),
         }
     }
-}
-
-/// The number nearest to the shortest decimal of an f32.
-pub fn widen(value: f32) -> f64 {
-    ryu::Buffer::new().format_finite(value).parse().unwrap_or(f64::NAN)
 }
 
 #[inline]
