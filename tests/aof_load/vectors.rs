@@ -155,8 +155,8 @@ fn random_steps_with_restarts_and_a_replica() {
     let mut replica_client = replica.connect();
     let (mut server, mut model) = (place.start(&arguments), Model::new());
     let mut client = server.connect();
-    // A life is short, so that replaying the file of some of them takes seconds.
-    let lives = (steps / 3000).max(8);
+    // A life is short: replaying the file of some of them takes seconds, on a busy machine too.
+    let lives = (steps / 1000).max(8);
     let per_life = steps / lives;
     for life in 0..lives {
         replica_client.ok(&format!("REPLICAOF 127.0.0.1 {}", server.port()));

@@ -53,6 +53,50 @@ fn documents_are_set_and_read() {
 }
 
 #[test]
+fn arrays_of_numbers_become_ones_of_a_type() {
+    // Replies of Redis 8.8, as its documentation and the tests of fakeredis have them.
+    let mut tester = Tester::new();
+    for (options, value, want) in [
+        ("FPHA FP16", "[[1,2,3,4e3],[5,6.0,7,8]]", "[[1.0,2.0,3.0,4000.0],[5.0,6.0,7.0,8.0]]"),
+        ("FPHA fp16", "[1,2,3]", "[1.0,2.0,3.0]"),
+        ("FPHA FP16", "[0.123456789]", "[0.1235]"),
+        ("fpha BF16", "[0.123456789]", "[0.1235]"),
+        ("FPHA FP32", "[0.123456789]", "[0.12345679]"),
+        ("FPHA FP64", "[0.123456789,1]", "[0.123456789,1.0]"),
+        ("FPHA FP16", "[0.1,0.2,0.3]", "[0.1,0.2,0.3]"),
+        ("FPHA FP16", r#"[1.5,"a",70000.0]"#, r#"[1.5,"a",70000.0]"#),
+        ("FPHA FP16", r#"{"n":1,"v":[1,18446744073709551615]}"#, "error"),
+        ("FPHA FP32", r#"{"n":1,"v":[1,18446744073709551615]}"#, r#"{"n":1,"v":[1.0,1.8446744e19]}"#),
+        ("XX FPHA FP16", "[]", "[]"),
+        ("FPHA BF16 XX", "[[]]", "[[]]"),
+    ] {
+        let reply = tester.run(&format!("JSON.SET d $ '{value}' {options}"));
+        if want == "error" {
+            assert_eq!(reply, "-value out of range for F16 at line 1 column 35\r\n");
+            continue;
+        }
+        assert_eq!(reply, OK, "{value}");
+        get(&mut tester, "JSON.GET d", want);
+    }
+    tester.check(&[
+        ("DEL d", ":1\r\n"),
+        ("JSON.SET d $ [1.5,70000.0] FPHA FP16", "-value out of range for F16 at line 1 column 13\r\n"),
+        ("JSON.SET d $ [-70000.0] FPHA FP16", "-value out of range for F16 at line 1 column 10\r\n"),
+        ("JSON.SET d $ [1.5,1e39] FPHA BF16", "-value out of range for BF16 at line 1 column 10\r\n"),
+        ("JSON.SET d $ [1.5,1e39] FPHA FP32", "-value out of range for F32 at line 1 column 10\r\n"),
+        ("JSON.SET d $ [1.5] FPHA FP8", "-ERR invalid FPHA type\r\n"),
+        ("JSON.SET d $ [1.5] FPHA", "-ERR wrong number of arguments for 'json.set' command\r\n"),
+        ("EXISTS d", ":0\r\n"),
+        ("JSON.SET d $ [1.5] FPHA FP32 NX", OK),
+        ("JSON.SET d $ [2.5] NX FPHA FP32", NIL),
+        ("JSON.SET d $ '{\"a\":[1]}' FPHA FP16", OK),
+        ("JSON.SET d $.b [0.3333] FPHA FP16", OK),
+        ("JSON.ARRAPPEND d $.b 100000 0.12345 2", "*1\r\n:4\r\n"),
+    ]);
+    get(&mut tester, "JSON.GET d", r#"{"a":[1.0],"b":[0.3333,100000,0.12345,2]}"#);
+}
+
+#[test]
 fn numbers_keep_their_kind() {
     let mut tester = Tester::new();
     tester.check(&[(r#"JSON.SET d $ '{"a":1,"b":1.5,"m":9223372036854775807,"s":"x"}'"#, OK)]);

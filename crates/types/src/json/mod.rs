@@ -97,7 +97,7 @@ pub const COMMANDS: &[Row] = &[
         .syntax("key:key#0 [path:string]"),
     FAMILY.row("json.set", write::set, GROWS, CHANGE).at_least(4)
         .docs("8.0.0", "Sets or updates values.", "O(M+N) when path is evaluated to a single value where M is the size of the original value (if it exists) and N is the size of the new value, O(M+N) when path is evaluated to multiple values where M is the size of the key and N is the size of the new value * the number of original values in the key")
-        .syntax("key:key#0 path:string value:string [condition:(NX|XX)]"),
+        .syntax("key:key#0 path:string value:string [condition:(NX|XX)] [FPHA fpha:(BF16|FP16|FP32|FP64)]"),
     FAMILY.row("json.strappend", write::strappend, GROWS, CHANGE).at_least(3)
         .docs("8.0.0", "Appends to strings.", "O(1) when path is evaluated to a single value, O(N) when path is evaluated to multiple values, where N is the size of the key")
         .syntax("key:key#0 [path:string] value:string"),

@@ -9,9 +9,10 @@ use braid_spec::{CommandError, CommandResult};
 
 use braid_values::json::doc::Doc;
 use braid_values::json::edit;
+use braid_values::json::floats::FloatType;
 use braid_values::json::location::{self, Part};
 use braid_values::json::packed::{self, Slot};
-use braid_values::json::parse::{parse, trailing};
+use braid_values::json::parse::{parse_with, trailing};
 use braid_values::json::path::Path;
 use braid_values::json::value::{BYTES_MAX, Json, TooLarge};
 
@@ -70,8 +71,17 @@ pub(super) fn path_of_change<'a>(call: &Call<'a, '_>, index: usize) -> Result<Pa
 
 /// A JSON text, packed; `prefix` is put before the parser's message.
 pub(super) fn parse_value(json: &[u8], prefix: &str) -> Result<Vec<u8>, CommandError> {
+    parse_value_with(json, prefix, None)
+}
+
+/// [`parse_value`], with the type that FPHA gives to the numbers of arrays.
+pub(super) fn parse_value_with(
+    json: &[u8],
+    prefix: &str,
+    floats: Option<FloatType>,
+) -> Result<Vec<u8>, CommandError> {
     let json = std::str::from_utf8(json).map_err(|_| text(NOT_UTF8))?;
-    parse(json).map_err(|error| text(format!("{prefix}{error}")))
+    parse_with(json, floats).map_err(|error| text(format!("{prefix}{error}")))
 }
 
 /// A JSON text with nothing behind it, packed.

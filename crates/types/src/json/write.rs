@@ -13,6 +13,7 @@ use braid_spec::{CommandError, CommandResult};
 use braid_values::json::builder::{Builder, push_number};
 use braid_values::json::doc::Doc;
 use braid_values::json::edit;
+use braid_values::json::floats::FloatType;
 use braid_values::json::location::{self, Part};
 use braid_values::json::number::{Num, Operation};
 use braid_values::json::packed::{self, Slot, Value};
@@ -22,8 +23,8 @@ use braid_values::json::value::Json;
 use super::find;
 use super::reply::number as reply_number;
 use super::shared::{
-    LONG, change, change_each, change_values, no_match, parse_only_value, parse_path, parse_value, path_arg,
-    path_of_change, peek, reply_each, text, too_large,
+    LONG, change, change_each, change_values, no_match, parse_only_value, parse_path, parse_value,
+    parse_value_with, path_arg, path_of_change, peek, reply_each, text, too_large,
 };
 
 const SET: Event = Event::module("json.set");
@@ -192,8 +193,14 @@ fn reply_set(call: &mut Call, is_set: bool) {
 }
 
 pub(super) fn set(call: &mut Call) -> CommandResult {
-    let (mut condition, mut at) = (Condition::Any, 4);
+    let (mut condition, mut floats, mut at) = (Condition::Any, None, 4);
     while at < call.args.len() {
+        if call.arg_is(at, "fpha") {
+            let word = call.args.get(at + 1).copied().ok_or_else(|| call.wrong_arity())?;
+            floats = Some(FloatType::named(word).ok_or(text("ERR invalid FPHA type"))?);
+            at += 2;
+            continue;
+        }
         if call.arg_is(at, "format") {
             let format = call.args.get(at + 1).copied().ok_or_else(|| call.wrong_arity())?;
             let is_text = ["json", "string"].iter().any(|word| format.eq_ignore_ascii_case(word.as_bytes()));
@@ -222,9 +229,9 @@ pub(super) fn set(call: &mut Call) -> CommandResult {
         Some(document) => Content::Document(document?),
         None if json.len() >= LONG && call.may_precompute() => {
             let json = call.blob_of(json).unwrap_or_else(|| Blob::from_slice(json));
-            return call.precompute::<Json>(&[], move |_, _| Some(parse_document(&json)));
+            return call.precompute::<Json>(&[], move |_, _| Some(parse_document(&json, floats)));
         }
-        None => Content::Packed(parse_value(json, "")?),
+        None => Content::Packed(parse_value_with(json, "", floats)?),
     };
     if !is_there && condition == Condition::Existing {
         call.reply.null();
@@ -246,8 +253,8 @@ fn path_of_value(path: &[u8], is_there: bool) -> Result<Path<'_>, CommandError> 
     }
 }
 
-fn parse_document(json: &[u8]) -> Result<Json, CommandError> {
-    Json::new(&parse_value(json, "")?).map_err(too_large)
+fn parse_document(json: &[u8], floats: Option<FloatType>) -> Result<Json, CommandError> {
+    Json::new(&parse_value_with(json, "", floats)?).map_err(too_large)
 }
 
 pub(super) fn merge(call: &mut Call) -> CommandResult {

@@ -10,8 +10,9 @@
 use std::collections::HashMap;
 
 use super::doc::Doc;
+use super::floats::{BF16, F16, FloatType, widen};
 use super::number::{Num, SCALE_MAX, as_decimal, at_scale};
-use super::packed::{self, Elements, Slot, Value, widen};
+use super::packed::{self, Elements, Slot, Value};
 
 /// Bytes kept free for the header of a container.
 const HEADER: usize = 3;
@@ -111,6 +112,31 @@ impl Builder {
         self.count();
         self.frames.push(Frame { start: self.out.len(), is_object, ..Frame::default() });
         self.out.extend_from_slice(&[0; HEADER]);
+    }
+
+    /// Ends an array; if it consists of numbers, they become ones of this type.
+    ///
+    /// # Errors
+    /// The position of a number that is too large for the type.
+    pub fn end_array_of(&mut self, kind: FloatType) -> Result<(), usize> {
+        let frame = self.frames.last_mut().expect("an array has begun");
+        let content = &self.out[frame.start + HEADER..];
+        let (mut numbers, mut at) = (Vec::with_capacity(frame.count as usize), 0);
+        while at < content.len()
+            && let Value::Num(number) = packed::value(Doc::flat(content), Slot::whole(at))
+        {
+            numbers.push(number.as_f64());
+            at = packed::skip(Doc::flat(content), at);
+        }
+        if at == content.len() {
+            self.out.truncate(frame.start + HEADER);
+            (frame.integers, frame.floats) = (0, frame.count);
+            for (index, &number) in numbers.iter().enumerate() {
+                push_number(&mut self.out, Num::Float(kind.fit(number).ok_or(index)?));
+            }
+        }
+        self.end();
+        Ok(())
     }
 
     pub fn end(&mut self) {
@@ -308,6 +334,8 @@ fn push_element(out: &mut Vec<u8>, elements: Elements, scale: u8, number: Num) {
         Elements::Dec32 => out.extend_from_slice(&at_scale(float, scale).unwrap_or(0).to_le_bytes()),
         Elements::F32 | Elements::F32Decimal => out.extend_from_slice(&(float as f32).to_le_bytes()),
         Elements::F64 => out.extend_from_slice(&float.to_le_bytes()),
+        Elements::F16Decimal => out.extend_from_slice(&F16.bits(float).to_le_bytes()),
+        Elements::Bf16Decimal => out.extend_from_slice(&BF16.bits(float).to_le_bytes()),
     }
 }
 
@@ -324,6 +352,8 @@ pub fn element(elements: Elements, scale: u8, number: Num) -> Option<Vec<u8>> {
         (Elements::Dec32, Num::Float(value)) => at_scale(value, scale).is_some(),
         (Elements::F32, Num::Float(value)) => f64::from(value as f32).to_bits() == value.to_bits(),
         (Elements::F32Decimal, Num::Float(value)) => is_f32_decimal(value),
+        (Elements::F16Decimal, Num::Float(value)) => F16.is_decimal(value),
+        (Elements::Bf16Decimal, Num::Float(value)) => BF16.is_decimal(value),
         _ => false,
     };
     fits.then(|| {
@@ -360,7 +390,7 @@ fn narrowest(numbers: &[Num]) -> (Elements, u8) {
     }
     let floats = || numbers.iter().map(|number| number.as_f64());
     // The largest scale among the numbers must hold them all.
-    let mut scale = 0;
+    let (mut scale, mut holds_all) = (0, false);
     let is_decimal = floats().all(|value| {
         let found = if scale == 0 { as_decimal(value).map(|(_, scale)| scale) } else { wider(value, scale) };
         found.map(|found| scale = scale.max(found)).is_some()
@@ -372,10 +402,18 @@ fn narrowest(numbers: &[Num]) -> (Elements, u8) {
             widest = widest.max(mantissa.map_or(0, i32::unsigned_abs));
             mantissa.is_some()
         });
-        if fits {
-            let elements = if widest <= i16::MAX as u32 { Elements::Dec16 } else { Elements::Dec32 };
-            return (elements, scale);
+        if fits && widest <= i16::MAX as u32 {
+            return (Elements::Dec16, scale);
         }
+        holds_all = fits;
+    }
+    for (elements, short) in [(Elements::F16Decimal, F16), (Elements::Bf16Decimal, BF16)] {
+        if floats().all(|value| short.is_decimal(value)) {
+            return (elements, 0);
+        }
+    }
+    if holds_all {
+        return (Elements::Dec32, scale);
     }
     if floats().all(|value| f64::from(value as f32).to_bits() == value.to_bits()) {
         (Elements::F32, 0)

@@ -5,6 +5,7 @@
 //! packed.rs    the form of a document in memory, and how to read it
 //! builder.rs   makes packed bytes       parse.rs    text to packed bytes
 //! number.rs    numbers and arithmetic   print.rs    packed bytes to text
+//! floats.rs    numbers of 16 bits
 //! doc.rs       packed bytes in one block or in pieces, for readers
 //! location.rs  the containers around an offset
 //! rope.rs      the pieces of a large document
@@ -16,6 +17,7 @@
 pub mod builder;
 pub mod doc;
 pub mod edit;
+pub mod floats;
 pub mod location;
 pub mod number;
 pub mod packed;

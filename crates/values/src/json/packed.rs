@@ -17,6 +17,7 @@
 //! socket; readers therefore trust them. All integers are little-endian.
 
 use super::doc::{Doc, Names};
+use super::floats::{BF16, F16, widen};
 use super::number::{Num, decimal};
 
 pub const NULL: u8 = 0x00;
@@ -60,10 +61,13 @@ pub enum Elements {
     /// Floating-point numbers that are the nearest to the shortest decimal of an f32.
     F32Decimal,
     F64,
+    /// As `F32Decimal`, for the types of 16 bits.
+    F16Decimal,
+    Bf16Decimal,
 }
 
 impl Elements {
-    const COUNT: u8 = 9;
+    const COUNT: u8 = 11;
     const ALL: [Elements; Self::COUNT as usize] = [
         Elements::I8,
         Elements::I16,
@@ -74,12 +78,14 @@ impl Elements {
         Elements::F32,
         Elements::F32Decimal,
         Elements::F64,
+        Elements::F16Decimal,
+        Elements::Bf16Decimal,
     ];
 
     pub fn width(self) -> usize {
         match self {
             Elements::I8 => 1,
-            Elements::I16 | Elements::Dec16 => 2,
+            Elements::I16 | Elements::Dec16 | Elements::F16Decimal | Elements::Bf16Decimal => 2,
             Elements::I32 | Elements::Dec32 | Elements::F32 | Elements::F32Decimal => 4,
             Elements::I64 | Elements::F64 => 8,
         }
@@ -177,13 +183,10 @@ impl Typed {
             Elements::F32 => Num::Float(f64::from(f32::from_le_bytes(take(here, 0)))),
             Elements::F32Decimal => Num::Float(widen(f32::from_le_bytes(take(here, 0)))),
             Elements::F64 => Num::Float(f64::from_le_bytes(take(here, 0))),
+            Elements::F16Decimal => Num::Float(F16.number(u16::from_le_bytes(take(here, 0)))),
+            Elements::Bf16Decimal => Num::Float(BF16.number(u16::from_le_bytes(take(here, 0)))),
         }
     }
-}
-
-/// The number nearest to the shortest decimal of an f32.
-pub fn widen(value: f32) -> f64 {
-    ryu::Buffer::new().format_finite(value).parse().unwrap_or(f64::NAN)
 }
 
 #[inline]

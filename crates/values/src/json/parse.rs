@@ -9,6 +9,7 @@
 use std::fmt;
 
 use super::builder::Builder;
+use super::floats::FloatType;
 use super::number::Num;
 
 /// Levels of nesting that a text may have, one more than in a document.
@@ -55,6 +56,8 @@ struct Parser<'a> {
     /// Strings with escapes, decoded.
     scratch: Vec<u8>,
     out: Builder,
+    /// What numbers of arrays that have nothing else become.
+    floats: Option<FloatType>,
 }
 
 /// Parses a text, which is valid UTF-8.
@@ -62,26 +65,23 @@ struct Parser<'a> {
 /// # Errors
 /// The first place where the text is not JSON, or is nested too deeply.
 pub fn parse(text: &str) -> Result<Vec<u8>, SyntaxError> {
-    let mut parser = Parser {
-        text: text.as_bytes(),
-        at: 0,
-        depth: DEPTH_MAX,
-        scratch: Vec::new(),
-        out: Builder::with_capacity(text.len() + 8),
-    };
+    parse_with(text, None)
+}
+
+/// [`parse`]; the numbers of each array that consists of numbers become ones of the given type.
+///
+/// # Errors
+/// As [`parse`]; and behind a number that is too large for the type.
+pub fn parse_with(text: &str, floats: Option<FloatType>) -> Result<Vec<u8>, SyntaxError> {
+    let out = Builder::with_capacity(text.len() + 8);
+    let mut parser = Parser { out, floats, ..Parser::new(text) };
     parser.value()?;
     Ok(parser.out.finish())
 }
 
 /// The error for text behind the value: for JSON.ARRINDEX, which refuses it.
 pub fn trailing(text: &str) -> Option<SyntaxError> {
-    let mut parser = Parser {
-        text: text.as_bytes(),
-        at: 0,
-        depth: DEPTH_MAX,
-        scratch: Vec::new(),
-        out: Builder::default(),
-    };
+    let mut parser = Parser::new(text);
     parser.value().ok()?;
     parser.skip_space().map(|_| parser.peek_error(TRAILING))
 }
@@ -122,6 +122,17 @@ pub fn plain_len(text: &[u8]) -> usize {
 }
 
 impl Parser<'_> {
+    fn new(text: &str) -> Parser<'_> {
+        Parser {
+            text: text.as_bytes(),
+            at: 0,
+            depth: DEPTH_MAX,
+            scratch: Vec::new(),
+            out: Builder::default(),
+            floats: None,
+        }
+    }
+
     fn error_at(&self, what: &'static str, index: usize) -> SyntaxError {
         let (mut line, mut column) = (1, 0);
         for &byte in &self.text[..index.min(self.text.len())] {
@@ -212,6 +223,8 @@ impl Parser<'_> {
     fn array(&mut self) -> Result<(), SyntaxError> {
         self.out.begin_array();
         let mut is_first = true;
+        // Where each element ends, if that may have to be known.
+        let mut ends = Vec::new();
         loop {
             match self.skip_space() {
                 Some(b']') => break,
@@ -229,10 +242,17 @@ impl Parser<'_> {
             }
             is_first = false;
             self.value()?;
+            if self.floats.is_some() {
+                ends.push(self.at);
+            }
         }
         self.at += 1;
-        self.out.end();
-        Ok(())
+        let Some(kind) = self.floats else {
+            self.out.end();
+            return Ok(());
+        };
+        let ended = self.out.end_array_of(kind);
+        ended.map_err(|index| self.error_at(kind.out_of_range(), ends[index] + 1))
     }
 
     fn object(&mut self) -> Result<(), SyntaxError> {

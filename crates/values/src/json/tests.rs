@@ -7,10 +7,11 @@ use proptest::prelude::*;
 use super::builder::{Builder, push_number};
 use super::doc::Doc;
 use super::edit;
+use super::floats::FloatType;
 use super::location;
 use super::number::Num;
 use super::packed::{self, Slot, Value};
-use super::parse::parse;
+use super::parse::{parse, parse_with};
 use super::path::{Path, eval};
 use super::print::{self, Format};
 use super::value::Json;
@@ -491,4 +492,17 @@ fn the_work_of_a_path_is_bounded() {
     let wide = packed(&format!("[{}{{\"a\":[0]}}]", "{\"a\":[0]},".repeat(300_000)));
     let path = Path::parse(b"$..a[?(@==0)]").expect("valid");
     assert_eq!(eval::all(Doc::flat(&wide), &path).map(|all| all.len()), Ok(300_001));
+}
+
+#[test]
+fn arrays_of_short_floats_take_two_bytes_a_number_also_after_they_were_printed() {
+    for kind in ["FP16", "BF16"] {
+        let numbers: Vec<String> = (1..=200).map(|n| format!("{}", f64::from(n) / 73.0 * 0.3)).collect();
+        let text = format!("[{}]", numbers.join(","));
+        let bytes = parse_with(&text, FloatType::named(kind.as_bytes())).expect("in range");
+        assert_eq!(bytes.len(), 2 + 2 * 200);
+        let mut printed = Vec::new();
+        print::compact(Doc::flat(&bytes), Slot::whole(0), &mut printed);
+        assert_eq!(parse(std::str::from_utf8(&printed).unwrap()).unwrap(), bytes, "{kind}");
+    }
 }
