@@ -48,9 +48,11 @@ pub(super) fn number(value: f64) -> Vec<u8> {
 /// the first one.
 fn digits(value: f64) -> (SmallVec<[u8; 24]>, i32) {
     // One digit before the point, and no more digits than mean the number.
-    let mut text = SmallVec::<[u8; 32]>::new();
-    let _ = write!(text, "{value:e}");
-    let text = std::str::from_utf8(&text).unwrap_or_default();
+    let mut text = [0; 32];
+    let mut rest = &mut text[..];
+    let _ = write!(rest, "{value:e}");
+    let len = 32 - rest.len();
+    let text = std::str::from_utf8(&text[..len]).unwrap_or_default();
     let (number, exponent) = text.split_once('e').unwrap_or((text, "0"));
     (number.bytes().filter(u8::is_ascii_digit).collect(), exponent.parse().unwrap_or(0))
 }
