@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Keys that BLESS protects stay so: after a kill, after a rewrite in either form, and after a save;
-//! a replica has them, and eviction passes them over.
+//! Keys that BLESS protects stay so after a kill, a rewrite in either form, and a save; a replica
+//! has them, and eviction passes them over.
 
 use braid_tests::server::is_braid;
 use braid_tests::{RawClient, TestServer, Value, wait_for};

@@ -9,7 +9,8 @@ use std::path::Path;
 use braid_tests::server::is_braid;
 use braid_tests::{RawClient, TestServer};
 
-/// Requests that make the values. `{}` stands for numbers from 0 on, as many as the first item says.
+/// Requests that make the values. `{}` stands for numbers from 0 on, as many as the first item
+/// says.
 const MAKE: &[(usize, &str)] = &[
     (1, "SET text value"),
     (1, "SET number 12345"),

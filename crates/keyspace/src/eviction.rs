@@ -212,8 +212,8 @@ const FILLING: u32 = 16;
 const PLACES: u32 = 64;
 
 /// Offers keys from random places to the pool: at least `maxmemory-samples` of them, more while
-/// the pool is not full. True if there were protected ones, which are passed over. If the keyspace is nearly empty, all shards are searched in turn, so that
-/// even the last key is found.
+/// the pool is not full. If the keyspace is nearly empty, all shards are searched in turn, so that
+/// even the last key is found. True if there were protected ones, which are passed over.
 fn sample(keyspace: &Keyspace, context: &mut Context, policy: Policy) -> bool {
     let samples = keyspace.settings.eviction_samples.load(Relaxed).max(1) as usize;
     let Context { eviction: pool, random, .. } = context;
