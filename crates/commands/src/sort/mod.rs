@@ -337,6 +337,7 @@ fn journal_result(call: &mut Call, key: &[u8]) {
         let args = [b"RPUSH", key].into_iter().chain(elements.iter().map(|element| &element[..]));
         call.keyspace.journal_as(&args.collect::<Vec<_>>());
     }
+    call.keyspace.journal_protection(key);
 }
 
 /// Loads a key's elements, if the key exists. Notes in the options whether DESC reverses unsorted

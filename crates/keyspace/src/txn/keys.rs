@@ -90,6 +90,14 @@ impl<'a> Txn<'a> {
         Some(true)
     }
 
+    /// Journals that a key is protected, if it is. For commands that journal the removal of the key
+    /// and what it has now: the protection outlives a value, and not the key.
+    pub fn journal_protection(&mut self, key: &[u8]) {
+        if self.journals() && self.peek(key).is_some_and(Entry::is_protected) {
+            self.journal_as(&[b"BLESS", b"SET", key, b"NO-EVICT"]);
+        }
+    }
+
     /// Protects a key that has just been added during a load. Reports no event.
     pub fn protect_loaded(&mut self, key: &[u8]) {
         if let Some(entry) = self.peek(key) {

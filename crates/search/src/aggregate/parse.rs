@@ -148,20 +148,17 @@ impl<'a> Builder<'a> {
         }
     }
 
-    fn add_input(&mut self, name: &str, path: &str, loaded: bool) -> usize {
+    /// The column of a value that rows begin with. `shown`: it is returned unless steps say otherwise.
+    fn add_input(&mut self, name: &str, path: &str, shown: bool) -> usize {
         let known = self.column(name);
         let column = known.unwrap_or_else(|| self.new_column(name));
         if known.is_none() {
             let field = self.schema.find(path);
             let (name, path) = (name.to_owned(), path.to_owned());
-            self.inputs.push(Input { name, path, field, loaded, column });
+            self.inputs.push(Input { name, path, field, loaded: false, column });
         }
-        if loaded {
+        if shown {
             self.output(name, column);
-            self.inputs
-                .iter_mut()
-                .filter(|input| input.column == column)
-                .for_each(|input| input.loaded = true);
         }
         column
     }
@@ -192,7 +189,9 @@ impl<'a> Builder<'a> {
                 rest.next();
                 name = rest.next().ok_or(AggregateError::As)?;
             }
-            self.add_input(name, path, true);
+            let column = self.add_input(name, path, true);
+            let of_column = self.inputs.iter_mut().filter(|input| input.column == column);
+            of_column.for_each(|input| input.loaded = true);
         }
         Ok(())
     }

@@ -22,7 +22,7 @@ pub struct Input {
     /// Where it is: a field of the schema, or a path in the document, or `__key`.
     pub path: String,
     pub field: Option<FieldId>,
-    /// The client asked for it; else only steps need it.
+    /// LOAD names it; else only steps need it.
     pub loaded: bool,
     pub(super) column: usize,
 }

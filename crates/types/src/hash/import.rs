@@ -108,6 +108,7 @@ fn set(call: &mut Call) -> CommandResult {
     let mut request: Vec<&[u8]> = vec![b"HSET", key];
     request.extend(pairs);
     call.keyspace.journal_as(&request);
+    call.keyspace.journal_protection(key);
     call.reply.ok();
     Ok(())
 }

@@ -308,6 +308,7 @@ fn journal_result(call: &mut Call) -> CommandResult {
         let args: Vec<&[u8]> = [&b"ZADD"[..], key].into_iter().chain(words).collect();
         call.keyspace.journal_as(&args);
     }
+    call.keyspace.journal_protection(key);
     Ok(())
 }
 
