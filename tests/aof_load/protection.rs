@@ -33,7 +33,7 @@ fn protected_keys_survive_kills_rewrites_and_saves() {
         client.call("SETRANGE large 100000 end");
         client.ok("SET later v PXAT 4000000000000");
         client.ok("SET other value");
-        // The values of these are replaced, which files and replicas learn as a removal and a value.
+        // The values of these are replaced; files and replicas learn that as a removal and a value.
         client.ok("SET sorted v");
         client.ok("SET ranked v");
         client.call("HSET imported a 1");
