@@ -148,8 +148,8 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// The column of a value that rows begin with. `shown`: it is returned, unless later steps leave
-    /// it out.
+    /// The column of a value that rows begin with. `shown`: it is returned, unless later steps
+    /// leave it out.
     fn add_input(&mut self, name: &str, path: &str, shown: bool) -> usize {
         let known = self.column(name);
         let column = known.unwrap_or_else(|| self.new_column(name));
