@@ -2,10 +2,9 @@
 //! Bloom filters survive a restart: after a kill during additions, after a rewrite in either
 //! form, and after a save.
 
-use braid_tests::server::is_braid;
 use braid_tests::{RawClient, Value};
 
-use super::{DataFolder, rewrite};
+use super::{Restarts, rewrite};
 
 /// Adds items in batches; every request must be acknowledged.
 fn add(client: &mut RawClient, items: std::ops::Range<u32>) {
@@ -32,29 +31,19 @@ fn check(client: &mut RawClient, items: u32) {
 
 #[test]
 fn filters_survive_kills_rewrites_and_saves() {
-    if !is_braid() {
-        return;
-    }
-    for preamble in ["yes", "no"] {
-        let place = DataFolder::new();
-        let arguments =
-            ["--appendfsync", "always", "--aof-use-rdb-preamble", preamble, "--enable-debug-command", "yes"];
-        let server = place.start(&arguments);
-        let mut client = server.connect();
+    for restarts in Restarts::in_both_forms() {
+        let (server, mut client) = restarts.start();
         client.ok("BF.RESERVE filter 0.01 100");
         add(&mut client, 0..500);
         let digest = client.call("DEBUG DIGEST-VALUE filter").to_string();
-        // Dropping the server kills it.
         drop(server);
-        let server = place.start(&arguments);
-        let mut client = server.connect();
+        let (server, mut client) = restarts.start();
         check(&mut client, 500);
         assert_eq!(client.call("DEBUG DIGEST-VALUE filter").to_string(), digest);
         rewrite(&mut client);
         add(&mut client, 500..700);
         drop(server);
-        let server = place.start(&arguments);
-        let mut client = server.connect();
+        let (_server, mut client) = restarts.start();
         check(&mut client, 700);
         let digest = client.call("DEBUG DIGEST-VALUE filter").to_string();
         client.ok("DEBUG RELOAD");

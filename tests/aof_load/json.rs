@@ -3,9 +3,8 @@
 //! and after a save.
 
 use braid_tests::RawClient;
-use braid_tests::server::is_braid;
 
-use super::{DataFolder, rewrite};
+use super::{Restarts, rewrite};
 
 /// Changes the document in every way, for each number once.
 fn change(client: &mut RawClient, numbers: std::ops::Range<u32>) {
@@ -28,30 +27,20 @@ fn change(client: &mut RawClient, numbers: std::ops::Range<u32>) {
 
 #[test]
 fn documents_survive_kills_rewrites_and_saves() {
-    if !is_braid() {
-        return;
-    }
-    for preamble in ["yes", "no"] {
-        let place = DataFolder::new();
-        let arguments =
-            ["--appendfsync", "always", "--aof-use-rdb-preamble", preamble, "--enable-debug-command", "yes"];
-        let server = place.start(&arguments);
-        let mut client = server.connect();
+    for restarts in Restarts::in_both_forms() {
+        let (server, mut client) = restarts.start();
         client.ok("JSON.SET doc $ '{\"list\":[],\"members\":{},\"merged\":{},\"count\":0,\"flag\":true}'");
         change(&mut client, 0..60);
         let text = client.call("JSON.GET doc").to_string();
         assert!(text.contains("\"count\":60") || text.contains("\\\"count\\\":60"), "{text}");
-        // Dropping the server kills it.
         drop(server);
-        let server = place.start(&arguments);
-        let mut client = server.connect();
+        let (server, mut client) = restarts.start();
         assert_eq!(client.call("JSON.GET doc").to_string(), text);
         rewrite(&mut client);
         change(&mut client, 60..90);
         let text = client.call("JSON.GET doc").to_string();
         drop(server);
-        let server = place.start(&arguments);
-        let mut client = server.connect();
+        let (_server, mut client) = restarts.start();
         assert_eq!(client.call("JSON.GET doc").to_string(), text);
         let digest = client.call("DEBUG DIGEST-VALUE doc").to_string();
         client.ok("DEBUG RELOAD");

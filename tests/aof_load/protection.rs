@@ -2,10 +2,9 @@
 //! Keys that BLESS protects stay so after a kill, a rewrite in either form, and a save; a replica
 //! has them, and eviction passes them over.
 
-use braid_tests::server::is_braid;
 use braid_tests::{RawClient, TestServer, Value, wait_for};
 
-use super::{DataFolder, rewrite};
+use super::{Restarts, rewrite};
 
 const KEYS: [&str; 7] = ["text", "number", "large", "later", "sorted", "ranked", "imported"];
 
@@ -19,15 +18,8 @@ fn protected(client: &mut RawClient) -> Vec<String> {
 
 #[test]
 fn protected_keys_survive_kills_rewrites_and_saves() {
-    if !is_braid() {
-        return;
-    }
-    for preamble in ["yes", "no"] {
-        let place = DataFolder::new();
-        let arguments =
-            ["--appendfsync", "always", "--aof-use-rdb-preamble", preamble, "--enable-debug-command", "yes"];
-        let server = place.start(&arguments);
-        let mut client = server.connect();
+    for restarts in Restarts::in_both_forms() {
+        let (server, mut client) = restarts.start();
         client.ok("SET text value");
         client.ok("SET number 12");
         client.call("SETRANGE large 100000 end");
@@ -51,16 +43,13 @@ fn protected_keys_survive_kills_rewrites_and_saves() {
         let mut expected = KEYS.map(str::to_owned).to_vec();
         expected.sort();
         assert_eq!(protected(&mut client), expected);
-        // Dropping the server kills it.
         drop(server);
-        let server = place.start(&arguments);
-        let mut client = server.connect();
-        assert_eq!(protected(&mut client), expected, "preamble {preamble}");
+        let (server, mut client) = restarts.start();
+        assert_eq!(protected(&mut client), expected, "preamble {}", restarts.preamble);
         rewrite(&mut client);
         drop(server);
-        let server = place.start(&arguments);
-        let mut client = server.connect();
-        assert_eq!(protected(&mut client), expected, "rewritten, preamble {preamble}");
+        let (server, mut client) = restarts.start();
+        assert_eq!(protected(&mut client), expected, "rewritten, preamble {}", restarts.preamble);
         client.ok("DEBUG RELOAD");
         assert_eq!(protected(&mut client), expected, "saved");
         // A replica gets them in its full sync, and later ones in the stream.

@@ -5,7 +5,7 @@
 use braid_tests::server::is_braid;
 use braid_tests::{RawClient, TestServer, wait_for};
 
-use super::{DataFolder, rewrite};
+use super::{Restarts, rewrite};
 
 const KEYS: [&str; 6] = ["cms", "narrow", "topk", "cf", "td", "bf"];
 
@@ -46,29 +46,19 @@ fn digest(client: &mut RawClient) -> Vec<String> {
 
 #[test]
 fn sketches_survive_kills_rewrites_and_saves() {
-    if !is_braid() {
-        return;
-    }
-    for preamble in ["yes", "no"] {
-        let place = DataFolder::new();
-        let arguments =
-            ["--appendfsync", "always", "--aof-use-rdb-preamble", preamble, "--enable-debug-command", "yes"];
-        let server = place.start(&arguments);
-        let mut client = server.connect();
+    for restarts in Restarts::in_both_forms() {
+        let (server, mut client) = restarts.start();
         create(&mut client);
         add(&mut client, 0..150);
         let before = digest(&mut client);
-        // Dropping the server kills it.
         drop(server);
-        let server = place.start(&arguments);
-        let mut client = server.connect();
+        let (server, mut client) = restarts.start();
         assert_eq!(digest(&mut client), before);
         rewrite(&mut client);
         add(&mut client, 150..250);
         let before = digest(&mut client);
         drop(server);
-        let server = place.start(&arguments);
-        let mut client = server.connect();
+        let (_server, mut client) = restarts.start();
         assert_eq!(digest(&mut client), before);
         client.ok("DEBUG RELOAD");
         assert_eq!(digest(&mut client), before);

@@ -2,10 +2,9 @@
 //! Names that producers give a stream's entries, and entries given back by XNACK, survive a
 //! restart: after a kill, after a rewrite in either form, and after a save; and replicas have them.
 
-use braid_tests::server::is_braid;
 use braid_tests::{RawClient, TestServer, Value, wait_for};
 
-use super::{DataFolder, rewrite};
+use super::{Restarts, rewrite};
 
 /// What a server knows of the stream's names and released entries.
 fn known(client: &mut RawClient) -> (String, String) {
@@ -30,15 +29,8 @@ fn check_found(client: &mut RawClient, name: &str, id: &str) {
 
 #[test]
 fn names_and_releases_survive_kills_rewrites_and_saves() {
-    if !is_braid() {
-        return;
-    }
-    for preamble in ["yes", "no"] {
-        let place = DataFolder::new();
-        let arguments =
-            ["--appendfsync", "always", "--aof-use-rdb-preamble", preamble, "--enable-debug-command", "yes"];
-        let server = place.start(&arguments);
-        let mut client = server.connect();
+    for restarts in Restarts::in_both_forms() {
+        let (server, mut client) = restarts.start();
         let one = client.call("XADD s IDMP p one * f v").text();
         client.ok("XCFGSET s IDMP-DURATION 80000 IDMP-MAXSIZE 50");
         let two = client.call("XADD s IDMP p two * f v").text();
@@ -53,10 +45,8 @@ fn names_and_releases_survive_kills_rewrites_and_saves() {
         let before = known(&mut client);
         assert_eq!(before.0, "80000 50 2 3 0");
         assert!(before.1.contains("9223372036854775807"), "{}", before.1);
-        // Dropping the server kills it.
         drop(server);
-        let server = place.start(&arguments);
-        let mut client = server.connect();
+        let (server, mut client) = restarts.start();
         assert_eq!(known(&mut client), before);
         // What was found rather than added is counted, and a rewrite keeps the numbers.
         check_found(&mut client, "two", &two);
@@ -64,9 +54,8 @@ fn names_and_releases_survive_kills_rewrites_and_saves() {
         assert_eq!(before.0, "80000 50 2 3 1");
         rewrite(&mut client);
         drop(server);
-        let server = place.start(&arguments);
-        let mut client = server.connect();
-        assert_eq!(known(&mut client), before, "rewritten, preamble {preamble}");
+        let (server, mut client) = restarts.start();
+        assert_eq!(known(&mut client), before, "rewritten, preamble {}", restarts.preamble);
         client.ok("DEBUG RELOAD");
         assert_eq!(known(&mut client), before);
         check_found(&mut client, "two", &two);

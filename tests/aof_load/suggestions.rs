@@ -2,10 +2,9 @@
 //! Suggestions survive a restart: after a kill, after a rewrite in either form, and after a save;
 //! and a replica has them.
 
-use braid_tests::server::is_braid;
 use braid_tests::{RawClient, TestServer, wait_for};
 
-use super::{DataFolder, rewrite};
+use super::{Restarts, rewrite};
 
 fn add(client: &mut RawClient, texts: std::ops::Range<u32>) {
     for number in texts {
@@ -23,31 +22,21 @@ fn digest(client: &mut RawClient) -> String {
 
 #[test]
 fn suggestions_survive_kills_rewrites_and_saves() {
-    if !is_braid() {
-        return;
-    }
-    for preamble in ["yes", "no"] {
-        let place = DataFolder::new();
-        let arguments =
-            ["--appendfsync", "always", "--aof-use-rdb-preamble", preamble, "--enable-debug-command", "yes"];
-        let server = place.start(&arguments);
-        let mut client = server.connect();
+    for restarts in Restarts::in_both_forms() {
+        let (server, mut client) = restarts.start();
         add(&mut client, 0..300);
         assert_eq!(client.call("FT.SUGADD words text:5 1.5 INCR").to_string(), "(integer) 300");
         assert_eq!(client.call("FT.SUGDEL words text:6").to_string(), "(integer) 1");
         assert_eq!(client.call("FT.SUGADD empty x 0").to_string(), "(integer) 0");
         let before = digest(&mut client);
-        // Dropping the server kills it.
         drop(server);
-        let server = place.start(&arguments);
-        let mut client = server.connect();
+        let (server, mut client) = restarts.start();
         assert_eq!(digest(&mut client), before);
         rewrite(&mut client);
         add(&mut client, 300..400);
         let before = digest(&mut client);
         drop(server);
-        let server = place.start(&arguments);
-        let mut client = server.connect();
+        let (server, mut client) = restarts.start();
         assert_eq!(digest(&mut client), before);
         assert_eq!(client.call("TYPE empty").text(), "trietype0");
         client.ok("DEBUG RELOAD");

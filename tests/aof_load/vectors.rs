@@ -8,7 +8,7 @@ use braid_tests::random::{number, source};
 use braid_tests::server::is_braid;
 use braid_tests::{RawClient, TestServer, Value, request, wait_for};
 
-use super::{DataFolder, rewrite};
+use super::{DataFolder, Restarts, rewrite};
 
 /// Adds, replaces and removes elements of a plain and of a projected set.
 fn change(client: &mut RawClient, numbers: std::ops::Range<u32>) {
@@ -46,28 +46,18 @@ fn look(client: &mut RawClient) -> Vec<String> {
 
 #[test]
 fn vector_sets_survive_kills_rewrites_and_saves() {
-    if !is_braid() {
-        return;
-    }
-    for preamble in ["yes", "no"] {
-        let place = DataFolder::new();
-        let arguments =
-            ["--appendfsync", "always", "--aof-use-rdb-preamble", preamble, "--enable-debug-command", "yes"];
-        let server = place.start(&arguments);
-        let mut client = server.connect();
+    for restarts in Restarts::in_both_forms() {
+        let (server, mut client) = restarts.start();
         change(&mut client, 0..60);
         let before = look(&mut client);
-        // Dropping the server kills it.
         drop(server);
-        let server = place.start(&arguments);
-        let mut client = server.connect();
+        let (server, mut client) = restarts.start();
         assert_eq!(look(&mut client), before);
         rewrite(&mut client);
         change(&mut client, 60..90);
         let before = look(&mut client);
         drop(server);
-        let server = place.start(&arguments);
-        let mut client = server.connect();
+        let (_server, mut client) = restarts.start();
         assert_eq!(look(&mut client), before);
         client.ok("DEBUG RELOAD");
         assert_eq!(look(&mut client), before);
