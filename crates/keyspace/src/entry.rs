@@ -437,11 +437,7 @@ impl<'a> Entry<'a> {
     #[cold]
     pub(crate) fn set_protected(self, protect: bool) {
         let cell = &self.header().value_len;
-        if protect {
-            cell.fetch_or(PROTECTED, Relaxed)
-        } else {
-            cell.fetch_and(!PROTECTED, Relaxed)
-        };
+        let _ = if protect { cell.fetch_or(PROTECTED, Relaxed) } else { cell.fetch_and(!PROTECTED, Relaxed) };
     }
 
     /// Protects the key as the entry is whose place this one takes.

@@ -206,6 +206,11 @@ fn evict(
     Some(Evicted { db, key, bytes })
 }
 
+/// The request that protects a key from eviction.
+pub fn protection_request(key: &[u8]) -> [&[u8]; 4] {
+    [b"BLESS", b"SET", key, b"NO-EVICT"]
+}
+
 /// Buckets to sample while the pool is not full.
 const FILLING: u32 = 16;
 /// Random places to sample before falling back to searching the shards in turn.

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use braid_base::number::write_i64;
 use braid_executor::engine::Engine;
 use braid_executor::state::slot_moves::{Move, MoveState};
+use braid_keyspace::eviction::protection_request;
 use braid_net::target::Connection;
 
 use super::target_connection::{
@@ -69,7 +70,7 @@ impl Request {
                 connection.request(&[b"RESTORE", key, expiry, payload, b"REPLACE", b"ABSTTL"])?;
             }
             Request::Unlink(key) => connection.request(&[b"UNLINK", key])?,
-            Request::Protect(key) => connection.request(&[b"BLESS", b"SET", key, b"NO-EVICT"])?,
+            Request::Protect(key) => connection.request(&protection_request(key))?,
             Request::Apply(apply, units) => {
                 let apply = apply.to_string();
                 connection.request(&[b"CLUSTER", b"SYNCSLOTS", b"APPLY", apply.as_bytes(), units])?;

@@ -4,6 +4,7 @@
 use super::{EXPIRE, Expiry, HeldLocks, PERSIST, Txn};
 use crate::entry::{Entry, Value, ValueRef};
 use crate::events::{DEL, Event, NEW};
+use crate::eviction::protection_request;
 use crate::object::Object;
 
 const BLESS: Event = Event::generic("bless");
@@ -90,11 +91,10 @@ impl<'a> Txn<'a> {
         Some(true)
     }
 
-    /// Journals that a key is protected, if it is. For commands that journal the removal of the key
-    /// and what it has now: the protection outlives a value, and not the key.
+    /// Journals that a key is protected, if it is: behind a removal of the key and its new value.
     pub fn journal_protection(&mut self, key: &[u8]) {
         if self.journals() && self.peek(key).is_some_and(Entry::is_protected) {
-            self.journal_as(&[b"BLESS", b"SET", key, b"NO-EVICT"]);
+            self.journal_as(&protection_request(key));
         }
     }
 

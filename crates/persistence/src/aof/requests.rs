@@ -17,6 +17,7 @@ use std::io::{self, Write};
 
 use braid_base::crc::crc64;
 use braid_keyspace::ValueRef;
+use braid_keyspace::eviction::protection_request;
 use braid_keyspace::object::RequestSink;
 use braid_resp::request;
 
@@ -159,7 +160,7 @@ pub fn push_key(
 
 /// Appends a request that protects a key from eviction.
 pub(crate) fn push_protection(out: &mut Vec<u8>, name: &[u8]) {
-    request::push(out, &[b"BLESS", b"SET", name, b"NO-EVICT"]);
+    request::push(out, &protection_request(name));
 }
 
 #[cfg(test)]
