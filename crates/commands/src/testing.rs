@@ -28,6 +28,8 @@ pub struct Tester {
     pub engine: Arc<Engine>,
     pub worker: Worker,
     clients: Vec<(Session, ReplyBuffer)>,
+    /// The time of every request, Unix ms, if it stands still.
+    held_ms: Option<i64>,
 }
 
 impl Default for Tester {
@@ -48,9 +50,14 @@ impl Tester {
         config.load_text(&format!("io-threads 2\nshards 16\n{settings}\n")).expect("settings are valid");
         let engine = braid_node::start(Arc::new(config), crate::rows(), Start::default()).expect("an engine");
         let worker = engine.worker(0);
-        let mut tester = Tester { engine, worker, clients: Vec::new() };
+        let mut tester = Tester { engine, worker, clients: Vec::new(), held_ms: None };
         tester.client();
         tester
+    }
+
+    /// Stops the clock: idle times stay 0, however busy the machine is.
+    pub fn hold_time(&mut self) {
+        self.held_ms = Some(braid_base::clock::unix_ms());
     }
 
     /// Adds a client (RESP2, authenticated, database 0); returns its number for
@@ -104,7 +111,7 @@ impl Tester {
         let (engine, worker) = (&*self.engine, &mut self.worker);
         let slot = worker.context.slot;
         engine.keyspace.gate.enter(slot);
-        worker.begin_batch();
+        worker.begin_batch_at(self.held_ms.unwrap_or_else(braid_base::clock::unix_ms));
         let prepared = dispatch::prepare(engine, &args);
         let others = Others::default();
         let (args, blobs) = (&args[..], &given[..]);

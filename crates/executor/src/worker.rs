@@ -56,7 +56,12 @@ impl Worker {
     /// Reads the clocks; called at the start of a batch, inside the gate.
     #[inline]
     pub fn begin_batch(&mut self) {
-        self.now_ms = braid_base::clock::unix_ms();
+        self.begin_batch_at(braid_base::clock::unix_ms());
+    }
+
+    /// [`Worker::begin_batch`] at the given time, Unix ms: the clock of a test.
+    pub fn begin_batch_at(&mut self, now_ms: i64) {
+        self.now_ms = now_ms;
         self.boundary = Ticks::now();
         let version = self.hot_keys.version();
         if version != self.hot_version {

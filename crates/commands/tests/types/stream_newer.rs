@@ -76,6 +76,7 @@ fn reads_are_bounded_across_streams() {
 #[test]
 fn idle_entries_are_bounded_across_streams() {
     let mut tester = with_three_streams();
+    tester.hold_time();
     tester.run("XREADGROUP GROUP g c COUNT 4 STREAMS s1 s2 > >");
     let found = entries_by_stream(&mut tester, "XREADGROUP GROUP g d MAXCOUNT 6 CLAIM 0 STREAMS s1 s2 > >");
     assert_eq!(found, [("s1".to_owned(), 6)]);
@@ -104,6 +105,7 @@ fn idle_entries_are_bounded_across_streams() {
 /// A stream with entries 1-0 to 4-0, of which a consumer has the first three.
 fn with_deliveries() -> Tester {
     let mut tester = Tester::new();
+    tester.hold_time();
     for id in 1..=4 {
         tester.run(&format!("XADD s {id} f {id}"));
     }
