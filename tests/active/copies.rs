@@ -132,6 +132,8 @@ fn clients_write_while_a_copy_is_merged() {
     let (one, two) = (server(1, &NEEDS_COPIES), server(2, &NEEDS_COPIES));
     fill(&one);
     let mut client = two.connect();
+    // Values move from place to place (defragmentation) while they are merged.
+    client.ok("DEBUG RELOCATE-ALL 1");
     client.ok("SET key:7 own");
     client.call("DEL key:8");
     client.ok("SET other own");

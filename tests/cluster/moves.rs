@@ -284,7 +284,11 @@ pub fn wait_for_keys(cluster: &Cluster, nodes: &[usize], expected: i64) {
 
 #[test]
 fn nothing_is_lost_while_slots_go_back_and_forth_under_load() {
-    let Some(cluster) = Cluster::create(2, 2, &[]) else { return };
+    let Some(cluster) = Cluster::create(2, 2, &["--enable-debug-command", "yes"]) else { return };
+    // Values also move from place to place in memory (defragmentation).
+    for node in 0..2 {
+        cluster.client(node).ok("DEBUG RELOCATE-ALL 1");
+    }
     let longest = under_load(&cluster, 4, || {
         for turn in 0..16 {
             let (from, to) = if turn % 2 == 0 { (0, 1) } else { (1, 0) };

@@ -7,13 +7,14 @@
 //! copies it first.
 //!
 //! ```text
-//! short:  owners, 24 bits | number of the size class, 8 bits | length, 4 bytes | content
+//! short:  owners, 24 bits | number of the size class, 8 bits | length, 2 bytes | content
+//! medium: owners, 24 bits | number of the size class, 8 bits | length, 4 bytes | content
 //! long:   owners, 24 bits | 0                                | -       4 bytes | length, 8 bytes
 //!         | capacity, 8 bytes | content
 //! ```
 //! An allocation takes a whole size class of the allocator, so the class's number tells the
 //! capacity: a header of 24 bytes would take a value that just fits a class to the next one, a
-//! fifth more memory. Blobs of 2 GiB and more are long.
+//! fifth more memory. Allocations of up to 64 KiB are short; those of 2 GiB and more are long.
 //!
 //! Invariants (maintained only in this module): `len <= capacity`; bytes `0..len` are initialised;
 //! no owner writes while the count is above one; the form and the capacity never change between
@@ -26,11 +27,10 @@ use std::sync::atomic::{AtomicU32, Ordering, fence};
 use crate::prefetch::prefetch;
 use crate::relocation::Mover;
 
+/// Number of owners, and of the size class. The length follows.
 #[repr(C)]
 struct Header {
-    /// Number of owners, and of the size class.
     state: AtomicU32,
-    len: u32,
 }
 
 /// Behind the header of a long blob.
@@ -40,8 +40,13 @@ struct Long {
     capacity: usize,
 }
 
-const HEADER: usize = size_of::<Header>();
+/// Where the length of a short or medium blob is.
+const LENGTH: usize = size_of::<AtomicU32>();
+const SHORT_HEADER: usize = LENGTH + size_of::<u16>();
+const HEADER: usize = LENGTH + size_of::<u32>();
 const LONG_HEADER: usize = HEADER + size_of::<Long>();
+/// The largest size class of short blobs.
+const SHORT_CLASS: u32 = class_of(1 << 16).0;
 /// Allocations from this size on are long.
 const LONG_MIN: usize = 1 << 31;
 const CLASS_SHIFT: u32 = 24;
@@ -55,9 +60,9 @@ const FIRST_CLASSES: u32 = 8;
 /// The number of the smallest size class that holds `size` bytes, and its size. Classes are 8 bytes
 /// apart up to 64, then four per doubling.
 #[inline]
-fn class_of(size: usize) -> (u32, usize) {
+const fn class_of(size: usize) -> (u32, usize) {
     if size <= 64 {
-        let number = size.div_ceil(8).max(1);
+        let number = if size == 0 { 1 } else { size.div_ceil(8) };
         return (number as u32, number * 8);
     }
     let doubling = usize::BITS - 1 - (size - 1).leading_zeros();
@@ -100,22 +105,25 @@ struct Shape {
 impl Shape {
     /// For at least `capacity` bytes of content.
     fn of(capacity: usize) -> Shape {
-        let size = capacity.checked_add(HEADER).expect("a capacity that fits the address space");
-        if size >= LONG_MIN {
-            let size = capacity.checked_add(LONG_HEADER).expect("a capacity that fits the address space");
-            return Shape { size, class: 0 };
+        let with = |header| capacity.checked_add(header).expect("a capacity that fits the address space");
+        if with(HEADER) >= LONG_MIN {
+            return Shape { size: with(LONG_HEADER), class: 0 };
         }
-        let (class, size) = class_of(size);
+        let (class, size) = class_of(with(SHORT_HEADER));
+        // A capacity that is too large for the short form takes a larger class in either.
+        let (class, size) = if class <= SHORT_CLASS { (class, size) } else { class_of(with(HEADER)) };
         Shape { size, class }
+    }
+
+    /// Bytes of the header.
+    #[inline]
+    fn header(self) -> usize {
+        header_of(self.class)
     }
 
     fn layout(self) -> Layout {
         Layout::from_size_align(self.size, align_of::<Long>())
             .expect("a capacity that fits the address space")
-    }
-
-    fn is_long(self) -> bool {
-        self.class == 0
     }
 
     /// Writes the header of an empty blob.
@@ -125,12 +133,48 @@ impl Shape {
     unsafe fn begin(self, raw: NonNull<Header>) {
         // SAFETY: large and aligned enough for a header, and for that of a long blob if it is one.
         unsafe {
-            raw.write(Header { state: AtomicU32::new(1 | self.class << CLASS_SHIFT), len: 0 });
-            if self.is_long() {
-                raw.add(1).cast::<Long>().write(Long { len: 0, capacity: self.size - LONG_HEADER });
+            raw.write(Header { state: AtomicU32::new(1 | self.class << CLASS_SHIFT) });
+            match self.header() {
+                SHORT_HEADER => short_length(raw).write(0),
+                HEADER => medium_length(raw).write(0),
+                _ => long_header(raw).write(Long { len: 0, capacity: self.size - LONG_HEADER }),
             }
         }
     }
+}
+
+/// Bytes of the header of a blob of this size class.
+#[inline]
+fn header_of(class: u32) -> usize {
+    match class {
+        0 => LONG_HEADER,
+        1..=SHORT_CLASS => SHORT_HEADER,
+        _ => HEADER,
+    }
+}
+
+/// The length of a short blob.
+#[inline]
+fn short_length(raw: NonNull<Header>) -> NonNull<u16> {
+    // SAFETY: every block has eight bytes or more.
+    unsafe { raw.cast::<u8>().add(LENGTH).cast() }
+}
+
+/// The length of a medium blob.
+#[inline]
+fn medium_length(raw: NonNull<Header>) -> NonNull<u32> {
+    // SAFETY: as above.
+    unsafe { raw.cast::<u8>().add(LENGTH).cast() }
+}
+
+/// The rest of a long blob's header.
+///
+/// # Safety
+/// The block is that of a long blob.
+#[inline]
+unsafe fn long_header(raw: NonNull<Header>) -> NonNull<Long> {
+    // SAFETY: such a block is longer than both parts of the header.
+    unsafe { raw.cast::<u8>().add(HEADER).cast() }
 }
 
 impl Blob {
@@ -170,13 +214,6 @@ impl Blob {
         self.header().state.load(Ordering::Relaxed) >> CLASS_SHIFT
     }
 
-    /// The rest of a long blob's header.
-    #[inline]
-    fn long(&self) -> Option<NonNull<Long>> {
-        // SAFETY: it lies behind the header.
-        (self.class() == 0).then(|| unsafe { self.0.add(1).cast() })
-    }
-
     fn shape(&self) -> Shape {
         match self.class() {
             0 => Shape { size: self.capacity() + LONG_HEADER, class: 0 },
@@ -185,17 +222,19 @@ impl Blob {
     }
 
     fn bytes_ptr(&self) -> *mut u8 {
-        let header = if self.class() == 0 { LONG_HEADER } else { HEADER };
         // SAFETY: the allocation continues for `capacity` bytes after the header.
-        unsafe { self.0.as_ptr().cast::<u8>().add(header) }
+        unsafe { self.0.as_ptr().cast::<u8>().add(header_of(self.class())) }
     }
 
     #[inline]
     fn length(&self) -> usize {
-        match self.long() {
-            // SAFETY: written when the blob was allocated.
-            Some(long) => unsafe { long.as_ref().len },
-            None => self.header().len as usize,
+        // SAFETY: written when the blob was allocated, in the place that its class tells.
+        unsafe {
+            match header_of(self.class()) {
+                SHORT_HEADER => usize::from(short_length(self.0).read()),
+                HEADER => medium_length(self.0).read() as usize,
+                _ => long_header(self.0).as_ref().len,
+            }
         }
     }
 
@@ -205,11 +244,12 @@ impl Blob {
     /// This is the only owner, the capacity is at least `len`, and bytes `0..len` are initialised.
     #[inline]
     unsafe fn set_length(&mut self, len: usize) {
-        // SAFETY: this is the only owner.
+        // SAFETY: this is the only owner; the class tells the place.
         unsafe {
-            match self.long() {
-                Some(mut long) => long.as_mut().len = len,
-                None => self.0.as_mut().len = len as u32,
+            match header_of(self.class()) {
+                SHORT_HEADER => short_length(self.0).write(len as u16),
+                HEADER => medium_length(self.0).write(len as u32),
+                _ => long_header(self.0).as_mut().len = len,
             }
         }
     }
@@ -222,10 +262,10 @@ impl Blob {
 
     /// Bytes allocated for content.
     pub fn capacity(&self) -> usize {
-        match self.long() {
-            // SAFETY: written when the blob was allocated.
-            Some(long) => unsafe { long.as_ref().capacity },
-            None => class_size(self.class()) - HEADER,
+        match self.class() {
+            // SAFETY: a long blob; written when it was allocated.
+            0 => unsafe { long_header(self.0).as_ref().capacity },
+            class => class_size(class) - header_of(class),
         }
     }
 
@@ -363,7 +403,7 @@ impl Blob {
     fn reallocate(&mut self, capacity: usize) {
         debug_assert!(self.is_unique() && capacity >= self.len());
         let (old, new) = (self.shape(), Shape::of(capacity));
-        if old.is_long() || new.is_long() {
+        if old.header() != new.header() || old.class == 0 {
             let mut copy = Blob::with_capacity(capacity);
             copy.extend_from_slice(self);
             *self = copy;
@@ -468,7 +508,7 @@ mod tests {
         assert_eq!(&*blob, b"abc\0\0\0");
         blob.resize_zeroed(1);
         blob.shrink_to_fit();
-        assert_eq!((&*blob, blob.capacity()), (&b"a"[..], 8));
+        assert_eq!((&*blob, blob.capacity()), (&b"a"[..], 2));
     }
 
     #[test]
@@ -487,12 +527,16 @@ mod tests {
     }
 
     #[test]
-    fn a_blob_takes_the_class_of_its_content_and_eight_bytes() {
-        for (len, bytes) in [(0, 8), (1, 16), (56, 64), (57, 80), (504, 512), (505, 640), (65_528, 65_536)] {
+    fn a_blob_takes_the_class_of_its_content_and_six_or_eight_bytes() {
+        for (len, bytes) in [(0, 8), (2, 8), (3, 16), (58, 64), (59, 80), (506, 512), (507, 640)]
+            .into_iter()
+            .chain([(65_530, 65_536), (65_531, 81_920), (81_912, 81_920), (81_913, 98_304)])
+        {
             let content = vec![7; len];
             let mut blob = Blob::from_slice(&content);
             assert_eq!((blob.allocation_bytes(), Blob::bytes_for(len)), (bytes, bytes), "{len}");
-            assert_eq!((blob.capacity(), &*blob), (bytes - 8, &content[..]));
+            let header = if bytes <= 65_536 { 6 } else { 8 };
+            assert_eq!((blob.capacity(), &*blob), (bytes - header, &content[..]));
             blob.reserve_exact(3000);
             assert!(blob.capacity() >= len + 3000 && *blob == *content);
             blob.shrink_to_fit();
@@ -512,7 +556,7 @@ mod tests {
         shared.shrink_to_fit();
         drop(blob);
         shared.shrink_to_fit();
-        assert_eq!((&*shared, shared.capacity()), (&b"content"[..], 8));
+        assert_eq!((&*shared, shared.capacity()), (&b"content"[..], 10));
         shared.reserve_exact(LONG_MIN);
         assert_eq!((&*shared, shared.class()), (&b"content"[..], 0));
     }

@@ -14,5 +14,6 @@ pub mod limits;
 pub mod listpack;
 pub mod lzf;
 pub mod member_table;
+pub mod spiral;
 pub mod tagged;
 pub mod thin_block;

@@ -20,8 +20,8 @@ use braid_base::crc::HASH_SLOTS;
 use braid_base::hash::KeyHasher;
 
 use crate::hidden_slots::HiddenSlots;
+use crate::key_hash::SLOT_BITS;
 use crate::keyspace::{Keyspace, Shape, Shard};
-use crate::slot_hash::SLOT_BITS;
 
 impl Keyspace {
     /// An empty keyspace in cluster mode; `shape.shards` is ignored.

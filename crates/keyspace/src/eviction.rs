@@ -225,7 +225,7 @@ fn sample(keyspace: &Keyspace, context: &mut Context, policy: Policy) -> bool {
     let is_random = matches!(policy, Policy::AllKeysRandom | Policy::VolatileRandom);
     let (mut seen, mut has_protected) = (0, false);
     let shards = keyspace.shard_count() as u32;
-    let start = random.u32(0..shards);
+    let (start, bits) = (random.u32(0..shards), keyspace.shard_bits());
     for attempt in 0..PLACES + shards {
         let is_enough = if is_random || attempt >= PLACES {
             !pool.is_empty()
@@ -236,7 +236,8 @@ fn sample(keyspace: &Keyspace, context: &mut Context, policy: Policy) -> bool {
             break;
         }
         let is_search = attempt >= PLACES;
-        let index = if is_search { (start + attempt) % shards } else { random.u32(0..shards) };
+        let place = keyspace.random_hash(random.u64(..));
+        let index = if is_search { (start + attempt) % shards } else { keyspace.shard_of(place) };
         if keyspace.is_hidden(index) {
             continue;
         }
@@ -246,7 +247,6 @@ fn sample(keyspace: &Keyspace, context: &mut Context, policy: Policy) -> bool {
             if eligible == 0 {
                 continue;
             }
-            let place = random.u64(..);
             let mut consider = |entry: Entry<'_>| {
                 if policy.is_volatile() && !entry.has_expiry() {
                     return;
@@ -262,7 +262,11 @@ fn sample(keyspace: &Keyspace, context: &mut Context, policy: Policy) -> bool {
             shard.lock.lock_shared();
             // SAFETY: the shard is held.
             unsafe {
-                if is_search { table.for_each(&mut consider) } else { table.sample(place, &mut consider) }
+                if is_search {
+                    table.for_each(&mut consider)
+                } else {
+                    table.sample(place, bits, &mut consider)
+                }
             }
             shard.lock.unlock_shared();
         }

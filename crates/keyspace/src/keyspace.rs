@@ -23,9 +23,9 @@ use crate::entry::Entry;
 use crate::events::Observer;
 use crate::eviction::Policy;
 use crate::hidden_slots::HiddenSlots;
+use crate::key_hash::{begin_with_slot, spread};
 use crate::lazy_free::{Garbage, LazyFree};
 use crate::limbo;
-use crate::slot_hash::begin_with_slot;
 use crate::snapshot::Snapshots;
 use crate::table::Table;
 use crate::waiters::{AwaitedKeys, WaitQueues};
@@ -372,7 +372,13 @@ impl Keyspace {
     #[inline]
     pub fn hash(&self, key: &[u8]) -> u64 {
         let hash = self.hasher.hash(key);
-        if self.is_by_slot { begin_with_slot(hash, key) } else { hash }
+        if self.is_by_slot { begin_with_slot(hash, key) } else { spread(hash) }
+    }
+
+    /// The hash of a random key, from uniform bits.
+    #[inline]
+    pub(crate) fn random_hash(&self, random: u64) -> u64 {
+        if self.is_by_slot { random } else { spread(random) }
     }
 
     /// The LRU clock recorded by reads: seconds, 24 bits.

@@ -139,13 +139,12 @@ pub fn random_key(
             expired.push(entry.key().to_vec());
         }
     };
-    let shards = keyspace.shard_count() as u32;
     // Try random slots until one holds a key, so that keys in sparse buckets are no more likely
     // than others.
     for _ in 0..512 {
-        let index = context.random.u32(0..shards);
-        let shard = keyspace.shard(index);
-        let (random, slot) = (context.random.u64(..), context.random.usize(0..BUCKET_SLOTS));
+        let place = keyspace.random_hash(context.random.u64(..));
+        let index = keyspace.shard_of(place);
+        let (shard, slot) = (keyspace.shard(index), context.random.usize(0..BUCKET_SLOTS));
         if shard.table(db).is_empty() || keyspace.is_hidden(index) {
             continue;
         }
@@ -153,7 +152,7 @@ pub fn random_key(
         shard.lock.lock_shared();
         // SAFETY: the shard is held.
         unsafe {
-            shard.table(db).sample(random, |entry| {
+            shard.table(db).sample(place, keyspace.shard_bits(), |entry| {
                 if entry.is_expired(now_ms) {
                     note(entry);
                     return;

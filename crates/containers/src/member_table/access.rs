@@ -7,7 +7,8 @@ use std::collections::HashSet;
 
 use smallvec::SmallVec;
 
-use super::{Expiry, Member, Table, order};
+use super::{Expiry, Member, Table};
+use crate::spiral;
 
 /// The members of a table.
 #[derive(Clone)]
@@ -53,8 +54,8 @@ impl<const VALUES: bool> Table<VALUES> {
         let mut point = cursor.reverse_bits();
         let mut wanted = count.max(1);
         loop {
-            let name = order::name(point, self.segments.len());
-            let (number, depth) = (order::place(name), name.ilog2());
+            let name = spiral::name(point, self.segments.len());
+            let (number, depth) = (spiral::place(name), name.ilog2());
             let segment = &self.segments[number];
             let width = 1u64.checked_shl(64 - depth);
             // The end of the segment's interval; `None` for the last one.
@@ -89,7 +90,7 @@ impl<const VALUES: bool> Table<VALUES> {
     /// The members of a segment at `point` or beyond it: their points and slots.
     fn members_from(&self, number: usize, point: u64) -> SmallVec<[(u64, usize); 64]> {
         let slots = 0..self.segments[number].count();
-        let place = |slot| Some((order::point(self.hash(self.member_at(number, slot)?.key)), slot));
+        let place = |slot| Some((spiral::point(self.hash(self.member_at(number, slot)?.key)), slot));
         slots.filter_map(place).filter(|&(place, _)| place >= point).collect()
     }
 

@@ -5,7 +5,7 @@
 //! HOT PATH: no allocation except for growth, no lock, no logging, no system call.
 //!
 //! Each of its variable-sized segments ([`segment`]) holds the members whose hashes lie in one
-//! interval ([`order`]). Whenever the average exceeds [`LOAD`] members per segment, one segment,
+//! interval ([`spiral`]). Whenever the average exceeds [`LOAD`] members per segment, one segment,
 //! the next in turn, is split in two; when it is far lower, the last segment is merged back.
 //! Therefore growth costs the same small amount every time (no pause at any size), and a segment is
 //! allocated as large as its content needs. Intervals differ in width such that there are segments
@@ -25,7 +25,6 @@
 //! exists only while some member has one.
 
 mod access;
-mod order;
 mod record;
 mod segment;
 mod segments;
@@ -42,6 +41,8 @@ use foldhash::quality::FoldHasher;
 use record::{Content, INLINE_MAX, Outside, Record};
 use segment::Segment;
 use segments::Segments;
+
+use crate::spiral;
 
 /// Average members per segment at which another segment is added.
 const LOAD: usize = 32;
@@ -188,7 +189,7 @@ impl<const VALUES: bool> Table<VALUES> {
     /// The segment of a hash.
     #[inline]
     fn segment_of(&self, hash: u64) -> usize {
-        order::place(order::name(order::point(hash), self.segments.len()))
+        spiral::place(spiral::name(spiral::point(hash), self.segments.len()))
     }
 
     /// The hash bits that distinguish a segment's members; the hash's top bits choose the segment.
@@ -498,10 +499,10 @@ impl<const VALUES: bool> Table<VALUES> {
     /// Adds a segment: the next segment in turn gives it a part of its members.
     fn split_one(&mut self) {
         let segments = self.segments.len();
-        let from = order::place(segments as u64);
+        let from = spiral::place(segments as u64);
         let goes = |record: &Record<'_, VALUES>| {
             let hash = self.hash(Self::content(&self.extra, record).0);
-            order::name(order::point(hash), segments + 1) > 2 * segments as u64
+            spiral::name(spiral::point(hash), segments + 1) > 2 * segments as u64
         };
         let (stays, goes) = self.segments[from].split::<VALUES>(goes);
         self.segments[from] = stays;
@@ -511,7 +512,7 @@ impl<const VALUES: bool> Table<VALUES> {
     /// Merges the last segment back into the segment that it was split from.
     fn merge_one(&mut self) {
         let last = self.segments.len() - 1;
-        let into = order::place(last as u64);
+        let into = spiral::place(last as u64);
         let Some(members) = self.segments.pop() else { return };
         if !self.segments[into].merge::<VALUES>(&members) {
             self.segments.push(members);

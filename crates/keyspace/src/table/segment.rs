@@ -47,7 +47,7 @@ pub(super) struct SegmentHeader {
 
 /// Maximum number of entries that a segment of `buckets` buckets holds before it grows.
 pub(super) const fn limit(buckets: usize) -> usize {
-    buckets * SLOTS * 7 / 8
+    buckets * SLOTS * 15 / 16
 }
 
 #[inline]

@@ -477,7 +477,7 @@ fn sampling_finds_only_entries_and_every_one_of_them() {
             let mut found = 0;
             // SAFETY: the only thread.
             unsafe {
-                rig.table.sample(word, |entry| {
+                rig.table.sample(word, 4, |entry| {
                     found += 1;
                     seen.insert(entry.key().to_vec());
                 });

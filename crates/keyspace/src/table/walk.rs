@@ -8,7 +8,9 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
 use braid_base::relocation::Mover;
 
-use super::segment::{EXPIRES, NO_EXPIRY, Segment, entry_of, home_of, prefetch_entries, scan_home};
+use super::segment::{
+    EXPIRES, NO_EXPIRY, Segment, entry_of, home_of, position_of, prefetch_entries, scan_home,
+};
 use super::{DEPTH_MAX, DIRECTORY, Table};
 use crate::entry::Entry;
 use crate::limbo::Limbo;
@@ -219,23 +221,16 @@ impl Table {
         }
     }
 
-    /// Visits the entries of one bucket of the table, chosen by the bits of `random`: 0 to 7
-    /// entries.
+    /// Visits the entries of one bucket of the table, the home of a random key's hash: 0 to 7.
     ///
     /// # Safety
     /// The caller holds the shard.
-    pub unsafe fn sample<'a>(&self, random: u64, mut visit: impl FnMut(Entry<'a>)) {
-        let root = self.root.load(Relaxed);
-        if root == 0 {
+    pub unsafe fn sample<'a>(&self, hash: u64, shard_bits: u32, mut visit: impl FnMut(Entry<'a>)) {
+        let segment = self.segment(hash, shard_bits);
+        if segment.is_null() {
             return;
         }
-        let segment = if root & DIRECTORY == 0 {
-            Segment(root)
-        } else {
-            let words = Table::directory(root);
-            Segment(words[(random >> 32) as usize & (words.len() - 1)].load(Relaxed))
-        };
-        let index = home_of(random & 0xffff, segment.buckets());
+        let index = home_of(position_of(hash), segment.buckets());
         // Prefetch all entries together: the cost of a sample is its cache misses.
         prefetch_entries(segment, index, 1);
         let bucket = segment.bucket(index);

@@ -24,7 +24,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arrayvec::ArrayVec;
 use braid_base::alloc::size_class;
-use braid_base::relocation::Mover;
+use braid_base::relocation::{Mover, Parts};
 
 use super::LARGE;
 use super::bounds::Edge;
@@ -163,16 +163,22 @@ impl BigSet {
             }
             self.sharing = Sharing::None;
         }
-        let (table, expiry, mut left) = (&mut self.table, &mut self.expiry, Vec::new());
-        let next = self.tree.relocate(from, mover, &mut |old, mover| {
-            let new = old.at_better_place(mover)?;
-            table.replace(old, new);
-            if let Some(expiry) = expiry {
-                expiry.replace(old, new);
-            }
-            left.push(old);
-            Some(new)
+        let (tree, table, expiry) = (&mut self.tree, &mut self.table, &mut self.expiry);
+        let (mut parts, mut left) = (Parts::new(from, mover), Vec::new());
+        let mut next = parts.part(|from, mover| {
+            tree.relocate(from, mover, &mut |old, mover| {
+                let new = old.at_better_place(mover)?;
+                table.replace(old, new);
+                if let Some(expiry) = expiry {
+                    expiry.replace(old, new);
+                }
+                left.push(old);
+                Some(new)
+            })
         });
+        if next.is_none() {
+            next = parts.part(|from, mover| table.relocate(from, mover));
+        }
         for handle in left {
             // SAFETY: expiry maps, tree and table have another handle of this member, `&mut self`
             // rules out borrows from it, and no copy exists.

@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The member index of a big sorted set: extendible hashing over small tables.
+//! The member index of a big sorted set: handles in segments, found by hash.
 //!
-//! HOT PATH: no lock, no logging, no system call.
+//! HOT PATH: no lock, no logging, no system call; an insertion or removal reallocates one segment.
 //!
-//! The first bits of a member's hash lead through a directory to a segment, a table of at most
-//! [`SEGMENT_MAX`] handles. A full segment splits in two by the next bit, so growth never costs
-//! more than one segment's rehash (some 10 us), at any size. Sparse neighbours are merged again.
+//! Each segment is a slice of exactly its handles, ordered by the 8 hash bits in them, so a
+//! look-up estimates the place in it and reads one or two cache lines. The other bits choose the
+//! segment ([`spiral`]): whenever the average exceeds [`LOAD`] handles per segment, one segment,
+//! the next in turn, is split in two; when it is far lower, the last one is merged back. So there
+//! is no pause at any size, and there are segments of all sizes at any time: memory that some leave
+//! as they grow is reused by others.
 //!
-//! ```text
-//! hash: | directory bits, from the top | ... | 7 bits of control bytes | ... | 8 bits of handles |
-//! ```
-//! SCAN walks segments in the order of their prefixes and, within a segment, members by the 8 hash
-//! bits in their handles. Its cursor holds prefix, depth and the next value of those 8 bits:
+//! SCAN walks segments in the order of their points and, within a segment, members by their 8 hash
+//! bits. Its cursor holds a point, the number of digits of its segment's name, and the next value
+//! of those 8 bits:
 //! - a segment split in the meantime is finished as its parts, the second one from its start;
-//! - a segment merged with its neighbour in the meantime (its depth is no longer the cursor's) is
+//! - a segment merged with its neighbour in the meantime (its name is no longer that long) is
 //!   walked again as a whole.
 //!
 //! Members may thus be seen twice, but a member present throughout is always seen.
@@ -24,26 +25,22 @@ use std::sync::LazyLock;
 
 use braid_base::alloc::size_class;
 use braid_base::hash::KeyHasher;
-use hashbrown::HashTable;
+use braid_base::relocation::Mover;
+use braid_containers::spiral;
 
 use super::member::Handle;
 
-/// Handles in a full segment: seven eighths of 512 slots, the table's maximum load.
-pub(super) const SEGMENT_MAX: usize = 448;
-/// A segment with at most this many looks for a neighbour to merge with ...
-const SEGMENT_LOW: usize = SEGMENT_MAX / 6;
-/// ... if both together have at most this many.
-const JOINED_MAX: usize = SEGMENT_MAX / 2;
-/// Longest prefix, in bits. Reached only with 10^11 members or crafted hashes; segments then exceed
-/// their normal size.
-const DEPTH_MAX: u32 = 28;
-/// Bits of a cursor's prefix.
-const CURSOR_PREFIX_BITS: u32 = 32;
+/// Average handles per segment at which another segment is added.
+const LOAD: usize = 64;
+/// Average handles per segment below which a segment is merged away.
+const LOAD_LOW: usize = 24;
+/// Bits of a cursor's point.
+const POINT_BITS: u32 = 32;
 
 /// Prefetch distance of a split, in members.
 const AHEAD: usize = 16;
 
-/// One key per process, so that a client can target neither a segment nor a control byte.
+/// One key per process, so that a client cannot choose a member's segment.
 static HASHER: LazyLock<KeyHasher> = LazyLock::new(KeyHasher::random);
 
 /// A member's hash.
@@ -62,105 +59,175 @@ impl Hash {
         self.0 as u8
     }
 
-    /// The first `bits` bits.
+    /// The name of the segment among so many.
     #[inline]
-    fn prefix(self, bits: u32) -> usize {
-        self.0.checked_shr(u64::BITS - bits).unwrap_or(0) as usize
-    }
-
-    /// The hash for the segment's table, which takes slots from the low end and control bytes from
-    /// the high end; both must differ among members with the same prefix.
-    #[inline]
-    fn within(self) -> u64 {
-        self.0.rotate_left(32)
+    fn segment_name(self, segments: usize) -> u64 {
+        spiral::name(spiral::point(self.0), segments)
     }
 }
 
-struct Segment {
-    /// Number of leading bits that all members' hashes share ...
-    depth: u32,
-    /// ... and their value.
-    prefix: usize,
-    slots: HashTable<Handle>,
+/// Handles in the order of their hash bits.
+type Segment = Box<[Handle]>;
+
+/// The number of handles of a segment with smaller hash bits than `tag`.
+#[inline]
+fn lower_bound(segment: &[Handle], tag: u8) -> usize {
+    // The bits of different members are independent, so the estimate is off by a few places.
+    let mut at = (usize::from(tag) * segment.len()) >> 8;
+    while at > 0 && segment[at - 1].hash_tag() >= tag {
+        at -= 1;
+    }
+    while segment.get(at).is_some_and(|handle| handle.hash_tag() < tag) {
+        at += 1;
+    }
+    at
+}
+
+/// Changes a segment as a vector.
+#[inline]
+fn change<R>(segment: &mut Segment, change: impl FnOnce(&mut Vec<Handle>) -> R) -> R {
+    let mut handles = std::mem::take(segment).into_vec();
+    let result = change(&mut handles);
+    *segment = handles.into_boxed_slice();
+    result
 }
 
 /// The handles, indexed by member.
 pub(super) struct MemberTable {
-    /// Hash bits that index the directory.
-    depth: u32,
-    /// The segment for each prefix; a segment of smaller depth occurs several times.
-    directory: Vec<u32>,
     segments: Vec<Segment>,
     len: usize,
 }
 
 impl Default for MemberTable {
     fn default() -> MemberTable {
-        let only = Segment { depth: 0, prefix: 0, slots: HashTable::new() };
-        MemberTable { depth: 0, directory: vec![0], segments: vec![only], len: 0 }
+        MemberTable { segments: vec![Segment::default()], len: 0 }
     }
 }
 
 impl MemberTable {
+    #[inline]
+    fn segment_of(&self, hash: Hash) -> usize {
+        spiral::place(hash.segment_name(self.segments.len()))
+    }
+
     /// The member `bytes` with hash `hash`.
     #[inline]
     pub fn find(&self, hash: Hash, bytes: &[u8]) -> Option<&Handle> {
-        let segment = &self.segments[self.segment_at(hash.prefix(self.depth))];
-        segment.slots.find(hash.within(), |handle| handle.is(hash.tag(), bytes))
+        let (segment, tag) = (&self.segments[self.segment_of(hash)], hash.tag());
+        let like = segment[lower_bound(segment, tag)..].iter();
+        like.take_while(|handle| handle.hash_tag() == tag).find(|handle| handle.is(tag, bytes))
     }
 
     /// Adds a missing member.
     pub fn insert(&mut self, hash: Hash, handle: Handle) {
-        let mut index = self.segment_at(hash.prefix(self.depth));
-        while self.segments[index].slots.len() >= SEGMENT_MAX && self.may_split(index) {
-            self.split(index);
-            index = self.segment_at(hash.prefix(self.depth));
-        }
-        self.segments[index].slots.insert_unique(hash.within(), handle, hash_of);
+        let at = self.segment_of(hash);
+        change(&mut self.segments[at], |handles| {
+            handles.reserve_exact(1);
+            handles.insert(lower_bound(handles, hash.tag()), handle);
+        });
         self.len += 1;
+        if self.len > LOAD * self.segments.len() {
+            self.split_one();
+        }
+    }
+
+    /// The segment and place of exactly this handle.
+    fn place_of(&self, handle: Handle) -> Option<(usize, usize)> {
+        let number = self.segment_of(Hash::of(handle.bytes()));
+        let segment = &self.segments[number];
+        let from = lower_bound(segment, handle.hash_tag());
+        Some((number, from + segment[from..].iter().position(|other| *other == handle)?))
     }
 
     /// Removes exactly this handle; false if it is not in the table.
     pub fn remove(&mut self, handle: Handle) -> bool {
-        let hash = Hash::of(handle.bytes());
-        let index = self.segment_at(hash.prefix(self.depth));
-        let slots = &mut self.segments[index].slots;
-        let Ok(entry) = slots.find_entry(hash.within(), |other| *other == handle) else { return false };
-        entry.remove();
+        let Some((number, at)) = self.place_of(handle) else { return false };
+        change(&mut self.segments[number], |handles| handles.remove(at));
         self.len -= 1;
-        if slots.len() <= SEGMENT_LOW {
-            self.join(index);
+        if self.len < LOAD_LOW * self.segments.len() && self.segments.len() > 1 {
+            self.merge_one();
         }
         true
     }
 
     /// Takes another handle of the same member in the place of one that is in the table.
     pub fn replace(&mut self, old: Handle, new: Handle) {
-        let hash = Hash::of(old.bytes());
-        let index = self.segment_at(hash.prefix(self.depth));
-        let place = self.segments[index].slots.find_mut(hash.within(), |other| *other == old);
-        *place.expect("tree and table hold the same") = new;
+        let (number, at) = self.place_of(old).expect("tree and table hold the same");
+        self.segments[number][at] = new;
+    }
+
+    /// Adds a segment: the next segment in turn gives it a part of its handles.
+    fn split_one(&mut self) {
+        let segments = self.segments.len();
+        let from = &mut self.segments[spiral::place(segments as u64)];
+        // The members are scattered over memory: prefetch ahead instead of missing the cache on
+        // each in turn.
+        from.iter().take(AHEAD).for_each(Handle::prefetch);
+        let (mut stay, mut go) = (Vec::with_capacity(from.len()), Vec::with_capacity(from.len()));
+        for (at, handle) in from.iter().enumerate() {
+            if let Some(later) = from.get(at + AHEAD) {
+                later.prefetch();
+            }
+            let name = Hash::of(handle.bytes()).segment_name(segments + 1);
+            if name > 2 * segments as u64 { go.push(*handle) } else { stay.push(*handle) }
+        }
+        *from = stay.into_boxed_slice();
+        if segments == self.segments.capacity() {
+            self.segments.reserve_exact(segments / 8 + 1);
+        }
+        self.segments.push(go.into_boxed_slice());
+    }
+
+    /// Merges the last segment back into the segment that it was split from.
+    fn merge_one(&mut self) {
+        let Some(last) = self.segments.pop() else { return };
+        let into = spiral::place(self.segments.len() as u64);
+        change(&mut self.segments[into], |handles| {
+            handles.extend_from_slice(&last);
+            handles.sort_by_key(|handle| handle.hash_tag());
+        });
+        if self.segments.len() < self.segments.capacity() / 2 {
+            self.segments.shrink_to(self.segments.len() * 5 / 4);
+        }
+    }
+
+    /// Moves segments from number `from` on to better places until the mover's time is over;
+    /// returns the number to continue with.
+    pub fn relocate(&mut self, from: u64, mover: &mut Mover) -> Option<u64> {
+        if from == 0 {
+            mover.relocate_vec(&mut self.segments);
+        }
+        let from = usize::try_from(from).unwrap_or(usize::MAX);
+        for (number, segment) in self.segments.iter_mut().enumerate().skip(from) {
+            if number > from && mover.is_over() {
+                return Some(number as u64);
+            }
+            mover.relocate_slice(segment);
+        }
+        None
     }
 
     /// Passes about `count` members to `seen` and returns the next cursor, 0 when the walk is
     /// complete. A walk starts with cursor 0; any other number is also safe.
     pub fn scan<'a>(&'a self, cursor: u64, count: usize, seen: &mut dyn FnMut(&'a Handle)) -> u64 {
-        let (mut prefix, mut low, depth) = match cursor {
+        let (mut point, mut low, depth) = match cursor {
             0 => (0, 0, 0),
             cursor => ((cursor >> 16) as u32, (cursor >> 8) as u32 & 0xFF, (cursor >> 1) as u32 & 0x3F),
         };
-        let first = self.segment_at(self.directory_index(prefix));
-        if self.segments[first].depth < depth {
+        let name_of =
+            |point: u32| spiral::name(u64::from(point) << (u64::BITS - POINT_BITS), self.segments.len());
+        if name_of(point).ilog2() < depth {
             low = 0;
         }
         let (mut found, mut visited) = (0, 0);
         loop {
-            let segment = &self.segments[self.segment_at(self.directory_index(prefix))];
+            let name = name_of(point);
+            let segment = &self.segments[spiral::place(name)];
             let wanted = count.max(1) - found;
             // As many values of the 8 bits as should yield the wanted number of members.
-            let values = (wanted.saturating_mul(256) / segment.slots.len().max(1)).clamp(1, 256) as u32;
+            let values = (wanted.saturating_mul(256) / segment.len().max(1)).clamp(1, 256) as u32;
             let high = (low + values).min(256);
-            for handle in segment.slots.iter() {
+            for handle in segment {
                 if (low..high).contains(&u32::from(handle.hash_tag())) {
                     seen(handle);
                     found += 1;
@@ -169,145 +236,40 @@ impl MemberTable {
             visited += 1;
             low = high;
             if low == 256 {
-                let start = (segment.prefix as u64) << (CURSOR_PREFIX_BITS - segment.depth);
-                let next = start + (1 << (CURSOR_PREFIX_BITS - segment.depth));
+                // The end of the interval of points that begin with the digits of the name.
+                let width = POINT_BITS.saturating_sub(name.ilog2());
+                let next = ((u64::from(point) >> width) + 1) << width;
                 match u32::try_from(next) {
-                    Ok(next) => (prefix, low) = (next, 0),
+                    Ok(next) => (point, low) = (next, 0),
                     Err(_) => return 0,
                 }
             }
             if found >= count.max(1) || visited > count {
-                let depth = self.segments[self.segment_at(self.directory_index(prefix))].depth;
-                return u64::from(prefix) << 16 | u64::from(low) << 8 | u64::from(depth) << 1 | 1;
+                let depth = name_of(point).ilog2();
+                return u64::from(point) << 16 | u64::from(low) << 8 | u64::from(depth) << 1 | 1;
             }
         }
     }
 
     /// All handles, unordered.
     pub fn iter(&self) -> impl Iterator<Item = &Handle> {
-        self.segments.iter().flat_map(|segment| segment.slots.iter())
+        self.segments.iter().flat_map(|segment| segment.iter())
     }
 
     /// Number of members in each segment.
     pub fn segment_lens(&self) -> Vec<usize> {
-        self.segments.iter().map(|segment| segment.slots.len()).collect()
+        self.segments.iter().map(|segment| segment.len()).collect()
     }
 
-    /// Allocated bytes of directory and segments.
+    /// Allocated bytes of the segments and of their list.
     pub fn memory_bytes(&self) -> usize {
-        let slots = |segment: &Segment| match segment.slots.allocation_size() {
+        let bytes = |segment: &Segment| match segment.len() {
             0 => 0,
-            size => size_class(size),
+            len => size_class(len * size_of::<Handle>()),
         };
-        size_class(self.directory.capacity() * size_of::<u32>())
-            + size_class(self.segments.capacity() * size_of::<Segment>())
-            + self.segments.iter().map(slots).sum::<usize>()
+        let list = size_class(self.segments.capacity() * size_of::<Segment>());
+        list + self.segments.iter().map(bytes).sum::<usize>()
     }
-
-    #[inline]
-    fn segment_at(&self, directory_index: usize) -> usize {
-        self.directory[directory_index] as usize
-    }
-
-    fn directory_index(&self, cursor_prefix: u32) -> usize {
-        cursor_prefix.checked_shr(CURSOR_PREFIX_BITS - self.depth).unwrap_or(0) as usize
-    }
-
-    /// True if splitting helps: not if the prefix is already far longer than the number of members
-    /// calls for, as with crafted hashes.
-    fn may_split(&self, index: usize) -> bool {
-        let expected = (self.len / SEGMENT_MAX).max(1).ilog2();
-        self.segments[index].depth < (expected + 6).min(DEPTH_MAX)
-    }
-
-    fn split(&mut self, index: usize) {
-        if self.segments[index].depth == self.depth {
-            self.directory = self.directory.iter().flat_map(|&segment| [segment, segment]).collect();
-            self.depth += 1;
-        }
-        let segment = &mut self.segments[index];
-        segment.depth += 1;
-        segment.prefix <<= 1;
-        let (depth, prefix) = (segment.depth, segment.prefix | 1);
-        let all = std::mem::replace(&mut segment.slots, HashTable::with_capacity(SEGMENT_MAX));
-        let mut other = HashTable::with_capacity(SEGMENT_MAX);
-        // The members are scattered over memory: prefetch ahead instead of missing the cache on
-        // each in turn.
-        let all: Vec<Handle> = all.into_iter().collect();
-        all.iter().take(AHEAD).for_each(Handle::prefetch);
-        for (index, handle) in all.iter().enumerate() {
-            if let Some(later) = all.get(index + AHEAD) {
-                later.prefetch();
-            }
-            let hash = Hash::of(handle.bytes());
-            let to = if hash.prefix(depth) == prefix { &mut other } else { &mut segment.slots };
-            to.insert_unique(hash.within(), *handle, hash_of);
-        }
-        let other_index = self.segments.len() as u32;
-        self.segments.push(Segment { depth, prefix, slots: other });
-        self.point(depth, prefix, other_index);
-    }
-
-    /// Merges a segment with the one that differs in the last bit of its prefix, if both are small
-    /// enough.
-    fn join(&mut self, index: usize) {
-        let Segment { depth, prefix, .. } = self.segments[index];
-        if depth == 0 {
-            return self.shrink_only();
-        }
-        let neighbour = self.segment_at((prefix ^ 1) << (self.depth - depth));
-        let together = self.segments[index].slots.len() + self.segments[neighbour].slots.len();
-        if self.segments[neighbour].depth != depth || together > JOINED_MAX {
-            return;
-        }
-        let mut slots = HashTable::with_capacity(JOINED_MAX);
-        for from in [index, neighbour] {
-            for handle in std::mem::take(&mut self.segments[from].slots) {
-                slots.insert_unique(hash_of(&handle), handle, hash_of);
-            }
-        }
-        self.segments[index] = Segment { depth: depth - 1, prefix: prefix >> 1, slots };
-        self.point(depth - 1, prefix >> 1, index as u32);
-        self.segments.swap_remove(neighbour);
-        if let Some(moved) = self.segments.get(neighbour) {
-            let (depth, prefix) = (moved.depth, moved.prefix);
-            self.point(depth, prefix, neighbour as u32);
-        }
-        self.shrink_directory();
-    }
-
-    /// Shrinks the table of the only segment to suit its content.
-    fn shrink_only(&mut self) {
-        let slots = &mut self.segments[0].slots;
-        if slots.capacity() > 4 * slots.len().max(8) {
-            slots.shrink_to(2 * slots.len(), hash_of);
-        }
-    }
-
-    /// Halves the directory while no segment needs its last bit.
-    fn shrink_directory(&mut self) {
-        // Checked rarely: when the number of segments is at most a quarter of the directory.
-        while self.depth > 0
-            && self.segments.len() <= self.directory.len() / 4 + 1
-            && self.segments.iter().all(|segment| segment.depth < self.depth)
-        {
-            self.directory = self.directory.iter().copied().step_by(2).collect();
-            self.depth -= 1;
-        }
-        if self.segments.len() < self.segments.capacity() / 4 {
-            self.segments.shrink_to(self.segments.len() * 2);
-        }
-    }
-
-    /// Points all directory entries of a prefix at a segment.
-    fn point(&mut self, depth: u32, prefix: usize, segment: u32) {
-        let width = self.depth - depth;
-        self.directory[prefix << width..(prefix + 1) << width].fill(segment);
-    }
-}
-
-fn hash_of(handle: &Handle) -> u64 {
-    Hash::of(handle.bytes()).within()
 }
 
 #[cfg(test)]
@@ -322,18 +284,13 @@ impl MemberTable {
 
     /// Panics if an invariant does not hold.
     pub fn check(&self) {
-        assert_eq!(self.directory.len(), 1 << self.depth);
         let mut total = 0;
-        for (index, segment) in self.segments.iter().enumerate() {
-            let width = self.depth - segment.depth;
-            let places = self.directory.iter().enumerate().filter(|(_, to)| **to == index as u32);
-            let places: Vec<usize> = places.map(|(place, _)| place).collect();
-            let expected: Vec<usize> = (segment.prefix << width..(segment.prefix + 1) << width).collect();
-            assert_eq!(places, expected);
-            total += segment.slots.len();
-            for handle in &segment.slots {
+        for (number, segment) in self.segments.iter().enumerate() {
+            total += segment.len();
+            assert!(segment.is_sorted_by_key(|handle| handle.hash_tag()));
+            for handle in segment {
                 let hash = Hash::of(handle.bytes());
-                assert_eq!(hash.prefix(segment.depth), segment.prefix);
+                assert_eq!(self.segment_of(hash), number);
                 assert_eq!(hash.tag(), handle.hash_tag());
                 assert_eq!(self.find(hash, handle.bytes()), Some(handle));
             }

@@ -18,9 +18,10 @@
 //! Nodes count their owners ([`cow`](braid_containers::cow)): copying a tree shares its root, and a
 //! change of an entry copies the nodes on the path to it.
 //!
-//! A split leaves all entries on one side if the new entry is at an end of its leaf: ascending and
-//! descending insertions leave full leaves behind. After removals a small node joins a neighbour
-//! if both together leave a quarter free.
+//! A full leaf first gives entries to a neighbour that has room for many. Otherwise it splits, and
+//! leaves all entries on one side if the new entry is at an end of the leaf: ascending and
+//! descending insertions leave full leaves behind. After removals a small node joins a neighbour if
+//! both together leave a quarter free.
 
 mod iter;
 mod node;

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! The mapping from hashes to segments: spiral storage (G. N. N. Martin, 1979), linear hashing
-//! without its waves.
+//! The mapping from hashes to the segments of a table: spiral storage (G. N. N. Martin, 1979),
+//! linear hashing without its waves.
+//!
+//! The member tables of sets, hashes and sorted sets split their segments in turn, as described
+//! here. The keyspace, whose tables split where they are full, takes only the [`point`]s.
 //!
 //! HOT PATH: no allocation, no lock, no logging, no system call.
 //!
