@@ -99,6 +99,18 @@ fn kept() -> Vec<Kept> {
             &format!("XPENDING k:stream:{name} group"),
         );
     }
+    add(
+        "FT.CREATE words ON HASH PREFIX 1 k:doc: SCHEMA t TEXT SORTABLE g TAG n NUMERIC v VECTOR FLAT 6 \
+         TYPE FLOAT32 DIM 1 DISTANCE_METRIC L2"
+            .into(),
+        "FT.SEARCH words three SORTBY t LIMIT 0 5",
+    );
+    for at in 0..300 {
+        add(
+            format!("HSET k:doc:{at} t 'text {at} three' g tag{} n {at} v abc{}", at % 9, at % 10),
+            "FT.SEARCH words '@g:{tag4} @n:[10 90]' SORTBY n NOCONTENT",
+        );
+    }
     add("HEXPIRE k:hash:big 100000 FIELDS 1 field:7".into(), "HMGET k:hash:big field:7");
     add("FT.SUGADD k:words hello 1".into(), "FT.SUGGET k:words he");
     kept

@@ -2,7 +2,8 @@
 //! Defragmentation: moves live values out of sparsely filled memory, so that the allocator can
 //! return it to the system.
 //!
-//! A *pass* goes through all shards, and then through the server's blocks outside of the keyspace.
+//! A *pass* goes through all shards, and then through the server's blocks outside of the keyspace
+//! and the indexes of documents.
 //! The executing threads claim shards one by one, and work on them in short steps
 //! ([`defragment`]), each under the shard's exclusive lock: entries, long strings, the segments of
 //! tables, and the blocks of collections
@@ -61,9 +62,9 @@ pub struct Walk {
 /// Moves blocks outside of the keyspace; true once all have been examined.
 pub type Others<'o> = &'o mut dyn FnMut(&mut Mover) -> bool;
 
-/// The parts of a pass: the shards, and all that is outside of the keyspace.
+/// The parts of a pass: the shards, the indexes of documents, and all that is outside.
 fn units(keyspace: &Keyspace) -> u32 {
-    keyspace.shard_count() as u32 + 1
+    keyspace.shard_count() as u32 + 2
 }
 
 /// Moves values for about `nanos`. The thread is inside the gate and holds no lock. `others` moves
@@ -103,8 +104,13 @@ fn step(
             break;
         };
         walk.shard = Some(index);
-        if index as usize == keyspace.shard_count() {
-            if others(&mut mover) {
+        if index as usize >= keyspace.shard_count() {
+            let is_done = match keyspace.documents() {
+                _ if index as usize == keyspace.shard_count() => others(&mut mover),
+                Some(documents) => documents.relocate(&mut mover),
+                None => true,
+            };
+            if is_done {
                 *walk = Walk::default();
                 defrag.completed.fetch_add(1, Relaxed);
             }

@@ -5,6 +5,8 @@
 use std::any::Any;
 use std::collections::BTreeMap;
 
+use braid_base::relocation::Mover;
+
 use crate::entry::Entry;
 
 /// Requests with their arguments.
@@ -37,6 +39,10 @@ pub trait Documents: Any + Send + Sync {
     fn requests(&self) -> Requests {
         self.definitions().into_values().flatten().collect()
     }
+
+    /// Moves blocks of the index to better places, from where the last call ended, until all have
+    /// been examined, which is true, or the mover's time is over. The caller holds no lock.
+    fn relocate(&self, mover: &mut Mover) -> bool;
 
     /// A dump had these requests. `staged`: its keys are not in place yet, [`Documents::replaced`]
     /// says when.

@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use braid_base::clock::Ticks;
+use braid_base::relocation::Mover;
 use braid_keyspace::Entry;
 use braid_search::index::{self, Analyser, Index};
 use braid_search::schema::FieldId;
@@ -58,6 +59,14 @@ impl Building {
         let (done, all) = (self.done.load(Relaxed), self.all.load(Relaxed));
         if !self.is_running.load(Relaxed) { 1.0 } else { done as f64 / all.max(1) as f64 }
     }
+}
+
+/// How far a walk through an index has come that moves its blocks: words and values first, then the
+/// fields of vectors.
+#[derive(Clone, Copy, Default)]
+pub struct Position {
+    stage: usize,
+    at: u64,
 }
 
 pub struct SearchIndex {
@@ -122,6 +131,28 @@ impl SearchIndex {
         let mut synonyms = Synonyms::clone(&self.synonyms.read());
         synonyms.add(group, words.iter().map(|word| String::from_utf8_lossy(word)));
         *self.synonyms.write() = Arc::new(synonyms);
+    }
+
+    /// Moves blocks to better places from a position on until the mover's time is over; returns the
+    /// position to continue with.
+    pub fn relocate(&self, from: Position, mover: &mut Mover) -> Option<Position> {
+        let Position { mut stage, mut at } = from;
+        if stage == 0 {
+            if let Some(next) = self.index.relocate(at, mover) {
+                return Some(Position { stage, at: next });
+            }
+            (stage, at) = (1, 0);
+        }
+        loop {
+            match self.vectors.relocate(stage - 1, at, mover) {
+                (Some(next), _) => return Some(Position { stage, at: next }),
+                (None, true) => (stage, at) = (stage + 1, 0),
+                (None, false) => return None,
+            }
+            if mover.is_over() {
+                return Some(Position { stage, at });
+            }
+        }
     }
 
     /// Counts a query.

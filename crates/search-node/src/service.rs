@@ -7,10 +7,12 @@
 
 use std::any::Any;
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Weak};
 
+use braid_base::relocation::Mover;
 use braid_clients::attention::LOADING;
 use braid_executor::Engine;
 use braid_keyspace::documents::{Documents, Requests};
@@ -21,7 +23,7 @@ use parking_lot::{Mutex, RwLock};
 use crate::build;
 use crate::cursors::Cursors;
 use crate::definition::{self, Definition};
-use crate::index::SearchIndex;
+use crate::index::{Position, SearchIndex};
 use crate::totals::QueryTotals;
 
 /// How names of definitions begin. Sorted so: an alias needs its index.
@@ -47,6 +49,9 @@ impl Registry {
     }
 }
 
+/// The name of an index, and a position in it.
+type Place = (Box<[u8]>, Position);
+
 pub struct Service {
     engine: Weak<Engine>,
     pub registry: RwLock<Registry>,
@@ -54,6 +59,8 @@ pub struct Service {
     pub queries: QueryTotals,
     /// Requests of a dump whose keys are not in place yet.
     staged: Mutex<Option<Requests>>,
+    /// How far the moving of blocks has come.
+    relocated: Mutex<Place>,
     /// No dataset was being loaded when a change was last told, and none has been begun since: a
     /// change need not ask the engine.
     is_serving: AtomicBool,
@@ -67,6 +74,7 @@ pub fn attach(engine: &Arc<Engine>) {
         cursors: Mutex::default(),
         queries: QueryTotals::default(),
         staged: Mutex::default(),
+        relocated: Mutex::default(),
         is_serving: AtomicBool::new(false),
     };
     // Set only here.
@@ -250,6 +258,36 @@ impl Documents for Service {
         let name = of(DICTIONARY).map(String::from_utf8_lossy);
         let name = name.filter(|name| registry.dictionary_names.contains(&**name));
         name.map_or_else(Requests::new, |name| vec![registry.dictionary_request(b"FT.DICTDEL", &name)])
+    }
+
+    fn relocate(&self, mover: &mut Mover) -> bool {
+        let mut place = self.relocated.lock();
+        loop {
+            let (name, from) = &*place;
+            // The next one, if this one has been dropped.
+            let index = {
+                let registry = self.registry.read();
+                let mut rest =
+                    registry.indexes.range::<[u8], _>((Bound::Included(&**name), Bound::Unbounded));
+                rest.next().map(|(found, index)| (found.clone(), Arc::clone(index)))
+            };
+            let Some((found, index)) = index else {
+                *place = Place::default();
+                return true;
+            };
+            let from = if found == *name { *from } else { Position::default() };
+            match index.relocate(from, mover) {
+                Some(next) => {
+                    *place = (found, next);
+                    return false;
+                }
+                // No other name is between this one and its longer form.
+                None => *place = ([&*found, b"\0"].concat().into(), Position::default()),
+            }
+            if mover.is_over() {
+                return false;
+            }
+        }
     }
 
     fn load(&self, requests: Requests, staged: bool) {

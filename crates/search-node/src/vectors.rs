@@ -9,6 +9,7 @@
 
 use std::collections::HashMap;
 
+use braid_base::relocation::Mover;
 use braid_search::execute::{DocSet, Vectors};
 use braid_search::index::DocRef;
 use braid_search::query::VectorOptions;
@@ -237,6 +238,20 @@ impl VectorStores {
         for field in self.fields.read().values() {
             field.write().remove(doc);
         }
+    }
+
+    /// Moves blocks of a field, the one with this number in any order, to better places; see
+    /// `braid_vectors::Graph::relocate`. `None` at its end, and false if there is no such field.
+    /// What is being read or changed stays.
+    pub fn relocate(&self, number: usize, from: u64, mover: &mut Mover) -> (Option<u64>, bool) {
+        let fields = self.fields.read();
+        let Some(field) = fields.values().nth(number) else { return (None, false) };
+        let next = field.try_write().and_then(|mut field| match &mut field.store {
+            // One block, which is too large for a slab.
+            Store::Flat(_) => None,
+            Store::Graph(stored) => stored.graph.relocate(from, mover),
+        });
+        (next, true)
     }
 
     /// The memory of all fields.

@@ -3,6 +3,7 @@
 
 mod dictionary;
 mod document;
+mod moving;
 mod ordered;
 mod part;
 mod postings;

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use braid_base::relocation::Mover;
 use braid_search::execute::{
     DocSet, Hit, NoVectors, Order, Plan, PlanOptions, Scorer, Search, SearchOptions, Status, Vectors,
 };
@@ -189,6 +190,9 @@ proptest! {
         // The keys in the order in which they were put last.
         let mut order: Vec<String> = Vec::new();
         for (key, change) in changes {
+            if key % 3 == 0 {
+                move_all(&index, 1 << 40);
+            }
             let key = format!("key{key}");
             order.retain(|one| *one != key);
             match change {
@@ -233,6 +237,68 @@ proptest! {
             prop_assert_eq!(index.part(part).records(), 0);
         }
     }
+}
+
+/// Moves all blocks, in steps of so many nanoseconds; returns how many there were.
+fn move_all(index: &Index, nanos: u64) -> u64 {
+    let (mut from, mut moved) = (Some(0), 0);
+    while let Some(at) = from {
+        let mut mover = Mover::new(nanos, true);
+        from = index.relocate(at, &mut mover);
+        moved += mover.hits;
+    }
+    moved
+}
+
+/// Words, tags, numbers and sortable values with many blocks; changes between the steps of a move.
+#[test]
+fn blocks_move_while_documents_come_and_go() {
+    let mut fields = schema().fields().to_vec();
+    fields.push(Field::tag("s").sortable());
+    let index = Index::new(Schema::new(fields).unwrap(), 2);
+    let mut analyser = Analyser::default();
+    let doc = |number: usize| {
+        let text = format!("common word{} all the same", number % 7);
+        Doc::from([
+            (0, text),
+            (2, format!("tag{}", number % 3)),
+            (3, number.to_string()),
+            (5, format!("s{number}")),
+        ])
+    };
+    let key = |number: usize| format!("key{number}");
+    (0..3000).for_each(|number| drop(put(&index, &mut analyser, &key(number), &doc(number))));
+    let queries = ["common", "word3 @g:{tag1}", "@n:[100 200] word2", "@s:{s77}", "wor*"];
+    let found = || queries.map(|query| search_with(&index, query, all(Order::Sequence), &NoVectors));
+    let before = format!("{:?}", found());
+    assert!(move_all(&index, 1 << 40) > 3000, "each document has a block of its own");
+    assert!(move_all(&index, 0) > 3000, "in the shortest steps");
+    assert_eq!(format!("{:?}", found()), before);
+    let mut from = Some(0);
+    let mut removed = 0;
+    while let Some(at) = from {
+        from = index.relocate(at, &mut Mover::new(0, true));
+        if removed < 2990 && removed % 2 == 0 {
+            index.remove(part_of(&key(removed), 2), key(removed).as_bytes());
+        }
+        removed += 1;
+    }
+    assert!(removed > 2990, "{removed} steps");
+    let (total, hits) = search_with(&index, "common", all(Order::Sequence), &NoVectors);
+    assert_eq!((total, hits.len()), (1505, 1505));
+}
+
+/// What a query reads does not move, and is not waited for.
+#[test]
+fn blocks_that_are_read_stay() {
+    let index = Index::new(schema(), 1);
+    let mut analyser = Analyser::default();
+    put(&index, &mut analyser, "key", &Doc::from([(0, "some words".into())]));
+    let reader = index.part(0);
+    let dictionary = index.dictionary();
+    assert_eq!(move_all(&index, 1 << 40), 0);
+    drop((reader, dictionary));
+    assert!(move_all(&index, 1 << 40) > 0);
 }
 
 /// Distances between numbers, which stand for vectors.

@@ -7,11 +7,14 @@
 //! its word only while the dictionary, or a part that has documents of it, is locked.
 
 use std::hash::BuildHasher;
+use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
+use braid_base::relocation::Mover;
 use foldhash::quality::RandomState;
 use hashbrown::HashTable;
 
+use super::moving::Walk;
 use super::ordered::Ordered;
 use crate::schema::FieldId;
 
@@ -79,6 +82,16 @@ impl Dictionary {
 
     pub fn is_empty(&self) -> bool {
         self.by_text.is_empty()
+    }
+
+    /// Moves blocks to better places from number `from` on; see [`Walk`].
+    pub fn relocate(&mut self, from: u64, mover: &mut Mover) -> Option<u64> {
+        self.relocate_all(&mut Walk::new(from, mover)).break_value()
+    }
+
+    fn relocate_all(&mut self, walk: &mut Walk<'_>) -> ControlFlow<u64> {
+        walk.each(self.terms.iter_mut(), |term, mover| mover.relocate_text(&mut term.text))?;
+        self.in_order.relocate(walk)
     }
 
     pub fn heap_bytes(&self) -> usize {

@@ -5,6 +5,10 @@
 //! with a `BTreeSet` there is hardly any room between the items, and a block that only grows at its
 //! end, as with rising numbers, becomes full.
 
+use std::ops::ControlFlow;
+
+use super::moving::Walk;
+
 const BLOCK_MAX: usize = 256;
 /// Blocks grow by so many items: little is unused, and most insertions move no block.
 const GROWTH: usize = 16;
@@ -105,6 +109,11 @@ impl<T: Copy> Ordered<T> {
         }
         let whole: usize = self.blocks[first..last].iter().map(Vec::len).sum();
         whole + end - at
+    }
+
+    /// Moves the blocks to better places.
+    pub fn relocate(&mut self, walk: &mut Walk<'_>) -> ControlFlow<u64> {
+        walk.each(self.blocks.iter_mut(), |block, mover| mover.relocate_vec(block))
     }
 
     pub fn heap_bytes(&self) -> usize {

@@ -8,13 +8,15 @@
 //! A part has no lock of its own and calls nothing outside: see [`super::Index`].
 
 use std::hash::BuildHasher;
-use std::ops;
+use std::ops::{self, ControlFlow};
 
+use braid_base::relocation::Mover;
 use foldhash::fast::RandomState;
 use hashbrown::{HashMap, HashTable};
 
 use super::dictionary::TermId;
 use super::document::Analysed;
+use super::moving::Walk;
 use super::ordered::Ordered;
 use super::postings::{Nothing, Places, Postings, TagReader, WordReader};
 use super::record::Record;
@@ -323,6 +325,20 @@ impl Part {
         for (field, value) in new {
             self.columns.entry(*field).or_insert_with(|| Column::of(value)).set(doc, value);
         }
+    }
+
+    /// Moves blocks to better places from number `from` on until the mover's time is over; returns
+    /// the number to continue with.
+    pub fn relocate(&mut self, from: u64, mover: &mut Mover) -> Option<u64> {
+        self.relocate_all(&mut Walk::new(from, mover)).break_value()
+    }
+
+    fn relocate_all(&mut self, walk: &mut Walk<'_>) -> ControlFlow<u64> {
+        walk.each(self.docs.iter_mut(), |doc, mover| doc.record.relocate(mover))?;
+        walk.each(self.words.values_mut(), Postings::relocate)?;
+        walk.each(self.tags.values_mut(), Postings::relocate)?;
+        self.numbers.values_mut().try_for_each(|entries| entries.relocate(walk))?;
+        self.columns.values_mut().try_for_each(|column| column.relocate(walk))
     }
 
     /// The memory that the part takes. Looks at every posting and document: for FT.INFO, not for

@@ -14,6 +14,8 @@
 
 use std::marker::PhantomData;
 
+use braid_base::relocation::Mover;
+
 use super::varint;
 
 type DocId = u32;
@@ -224,6 +226,19 @@ impl<P: Payload> Postings<P> {
         match &self.0 {
             Storage::Inline(len, bytes) => usize::from(block_from::<P>(&bytes[..usize::from(*len)]).docs),
             Storage::Heap(blocks) => blocks.all().iter().map(|block| usize::from(block.docs)).sum(),
+        }
+    }
+
+    /// Moves the blocks to better places.
+    pub fn relocate(&mut self, mover: &mut Mover) {
+        let Storage::Heap(blocks) = &mut self.0 else { return };
+        mover.relocate_box(blocks);
+        match &mut **blocks {
+            Blocks::One(block) => mover.relocate_slice(&mut block.bytes),
+            Blocks::Many(blocks) => {
+                mover.relocate_vec(blocks);
+                blocks.iter_mut().for_each(|block| mover.relocate_slice(&mut block.bytes));
+            }
         }
     }
 

@@ -4,6 +4,8 @@
 //!
 //! One block of bytes a document, made once and replaced as a whole.
 
+use braid_base::relocation::Mover;
+
 use super::dictionary::TermId;
 use super::varint;
 use crate::schema::FieldId;
@@ -69,6 +71,11 @@ impl Record {
         }
         let numbers = std::iter::from_fn(move || take_number(&mut rest));
         numbers.filter(move |(one, _)| *one == field).map(|(_, number)| number)
+    }
+
+    /// Moves the block to a better place.
+    pub fn relocate(&mut self, mover: &mut Mover) {
+        mover.relocate_slice(&mut self.0);
     }
 
     pub fn heap_bytes(&self) -> usize {

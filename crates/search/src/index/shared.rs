@@ -10,6 +10,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use braid_base::relocation::{Mover, Parts};
 use parking_lot::{RwLock, RwLockReadGuard};
 
 use super::dictionary::{Dictionary, Space, TermId};
@@ -184,6 +185,19 @@ impl Index {
             let mut dictionary = self.dictionary.write();
             unused.into_iter().for_each(|term| dictionary.forget(term));
         }
+    }
+
+    /// Moves blocks to better places from a position on (0 at first) until the mover's time is
+    /// over; returns the position to continue with. What is being read or changed stays.
+    pub fn relocate(&self, from: u64, mover: &mut Mover) -> Option<u64> {
+        let mut walk = Parts::new(from, mover);
+        for part in &self.parts {
+            let next = walk.part(|from, mover| part.try_write()?.relocate(from, mover));
+            if next.is_some() {
+                return next;
+            }
+        }
+        walk.part(|from, mover| self.dictionary.try_write()?.relocate(from, mover))
     }
 
     /// The memory of all parts, a part at a time, and of the dictionary.

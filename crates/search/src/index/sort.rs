@@ -2,6 +2,9 @@
 //! Values that results are sorted by.
 
 use std::cmp::Ordering;
+use std::ops::ControlFlow;
+
+use super::moving::Walk;
 
 /// A value of a sortable field.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -63,6 +66,16 @@ impl Column {
             Column::Texts(texts) => {
                 texts.get(doc as usize).cloned().flatten().map_or(SortValue::None, SortValue::Text)
             }
+        }
+    }
+
+    /// Moves the texts to better places.
+    pub fn relocate(&mut self, walk: &mut Walk<'_>) -> ControlFlow<u64> {
+        match self {
+            Column::Numbers(_) => ControlFlow::Continue(()),
+            Column::Texts(texts) => walk.each(texts.iter_mut(), |text, mover| {
+                text.iter_mut().for_each(|text| mover.relocate_text(text));
+            }),
         }
     }
 
