@@ -49,8 +49,8 @@ impl Registry {
     }
 }
 
-/// The name of an index, and a position in it.
-type Place = (Box<[u8]>, Position);
+/// How far the moving of blocks has come: the name of an index, and a position in it.
+type Moved = (Box<[u8]>, Position);
 
 pub struct Service {
     engine: Weak<Engine>,
@@ -60,7 +60,7 @@ pub struct Service {
     /// Requests of a dump whose keys are not in place yet.
     staged: Mutex<Option<Requests>>,
     /// How far the moving of blocks has come.
-    relocated: Mutex<Place>,
+    relocated: Mutex<Moved>,
     /// No dataset was being loaded when a change was last told, and none has been begun since: a
     /// change need not ask the engine.
     is_serving: AtomicBool,
@@ -272,7 +272,7 @@ impl Documents for Service {
                 rest.next().map(|(found, index)| (found.clone(), Arc::clone(index)))
             };
             let Some((found, index)) = index else {
-                *place = Place::default();
+                *place = Moved::default();
                 return true;
             };
             let from = if found == *name { *from } else { Position::default() };

@@ -267,7 +267,9 @@ fn blocks_move_while_documents_come_and_go() {
         ])
     };
     let key = |number: usize| format!("key{number}");
-    (0..3000).for_each(|number| drop(put(&index, &mut analyser, &key(number), &doc(number))));
+    for number in 0..3000 {
+        put(&index, &mut analyser, &key(number), &doc(number));
+    }
     let queries = ["common", "word3 @g:{tag1}", "@n:[100 200] word2", "@s:{s77}", "wor*"];
     let found = || queries.map(|query| search_with(&index, query, all(Order::Sequence), &NoVectors));
     let before = format!("{:?}", found());
