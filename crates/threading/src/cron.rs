@@ -30,6 +30,9 @@ const EXPIRY_NANOS: u64 = 1_000_000;
 const DEFRAG_REVIEW_MS: i64 = 1000;
 /// The part of `maxmemory` by which keys make room, at most, for memory that no value uses.
 const EXCESS_PART: usize = 3;
+/// Parts of what is beyond the limit, or below it, by which keys make more or less room at each run.
+const EXCESS_RISE: usize = 4;
+const EXCESS_FALL: usize = 16;
 
 /// Idle milliseconds after which a client's spare capacity is freed, and those of a loop after
 /// which the loop's is.
@@ -129,7 +132,7 @@ impl Cron {
             append_only::append_only_cron(engine, now_ms);
             cron::check_replicas(engine, now_ms);
             memory::note_uncounted_bytes(engine);
-            self.review_defrag(engine, now_ms);
+            self.review_memory(engine, now_ms);
         }
         if engine.keyspace.gate.enter_unless_busy(self.slot) == Entered::Busy {
             // A script has stopped the world for long.
@@ -171,22 +174,25 @@ impl Cron {
         engine.telemetry.threads[self.slot].cron_nanos.add(Ticks::now().nanos_since(start));
     }
 
-    /// Decides about once a second whether the memory is to be defragmented.
-    fn review_defrag(&mut self, engine: &Engine, now_ms: i64) {
+    /// Notes the resident memory for which keys have to make room, and decides about once a second
+    /// whether the memory is to be defragmented.
+    fn review_memory(&mut self, engine: &Engine, now_ms: i64) {
+        let excess = match engine.config.maxmemory_resident_limit() {
+            true => {
+                let uncounted = engine.memory.uncounted_bytes.load(Relaxed);
+                let resident = resident_bytes().saturating_sub(uncounted);
+                let before = engine.memory.excess_bytes.load(Relaxed);
+                excess_bytes(before, engine.config.maxmemory() as usize, resident)
+            }
+            false => 0,
+        };
+        engine.memory.excess_bytes.store(excess, Relaxed);
         if now_ms < self.next_review_ms || engine.attention.get() & LOADING != 0 {
             return;
         }
         self.next_review_ms = now_ms + DEFRAG_REVIEW_MS;
         let config = &engine.config;
         engine.keyspace.review_defrag(defrag_limits(config), now_ms, occupancy);
-        let excess = match config.maxmemory_resident_limit() {
-            true => {
-                let uncounted = engine.memory.uncounted_bytes.load(Relaxed);
-                excess_bytes(config.maxmemory() as usize, resident_bytes().saturating_sub(uncounted))
-            }
-            false => 0,
-        };
-        engine.memory.excess_bytes.store(excess, Relaxed);
     }
 
     /// Puts off the next run: with no activity, waking up ten times a second would be a waste.
@@ -321,10 +327,13 @@ impl Cron {
     }
 }
 
-/// How much of the resident memory keys have to make room for. No more than a part of the limit:
-/// what is evicted gives pages back only once others have been moved.
-fn excess_bytes(limit: usize, resident: usize) -> usize {
-    resident.saturating_sub(limit).min(limit / EXCESS_PART)
+/// How much of the resident memory that no value uses keys have to make room for: more while the
+/// limit is exceeded, and less, slowly, while it is not. No more than a part of the limit: what is
+/// evicted gives pages back only once others have been moved.
+fn excess_bytes(before: usize, limit: usize, resident: usize) -> usize {
+    let more = resident.saturating_sub(limit) / EXCESS_RISE;
+    let less = limit.saturating_sub(resident) / EXCESS_FALL;
+    (before + more).saturating_sub(less).min(limit / EXCESS_PART)
 }
 
 /// Milliseconds between two runs of the cron.

@@ -13,7 +13,7 @@ use crate::over_limit::OverLimit;
 pub struct Memory {
     /// Bytes excluded from `maxmemory`.
     pub uncounted_bytes: AtomicUsize,
-    /// Resident memory beyond the limit, for which keys have to make room, in bytes.
+    /// Resident memory that no value uses, for which keys have to make room, in bytes.
     pub excess_bytes: AtomicUsize,
     /// Bytes of evicted keys whose second copies the active-active thread has yet to drop.
     pub evicting_bytes: AtomicUsize,
