@@ -103,8 +103,8 @@ pub fn decimal(mantissa: i32, scale: u8) -> f64 {
 const WHOLE_POWERS: [u32; 10] =
     [1, 10, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000, 1_000_000_000];
 
-/// Appends the text of [`decimal`], as [`Num::print`] does. An integer of up to ten digits is what a
-/// search for the shortest text would find again, so there is no need for one.
+/// Appends the text of [`decimal`], as [`Num::print`] does. An integer of up to ten digits is what
+/// a search for the shortest text would find again, so there is no need for one.
 pub fn print_decimal(mantissa: i32, scale: u8, out: &mut Vec<u8>) {
     let (magnitude, power) = (mantissa.unsigned_abs(), WHOLE_POWERS[usize::from(scale)]);
     // Smaller ones may print with an exponent.
