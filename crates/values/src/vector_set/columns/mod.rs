@@ -36,7 +36,7 @@ use column::Column;
 
 /// Fewest elements for which columns are worthwhile.
 pub const LEN_MIN: usize = 256;
-/// Most elements whose column is made at once rather than from a shared copy.
+/// Most cells that are made at once rather than from a shared copy.
 const AT_ONCE: usize = 4096;
 /// Columns of a set.
 const COLUMNS_MAX: usize = 8;
@@ -200,7 +200,7 @@ impl AttributeIndex {
         self.asked.store(0, Relaxed);
         state.building = None;
         let names = state.missing(filter);
-        if len <= AT_ONCE {
+        if len * names.len() <= AT_ONCE {
             let made = names.iter().map(|name| build(set, name)).collect();
             state.add(made);
             drop(state);
