@@ -106,15 +106,19 @@ pub fn summarize(
         }
     }
     if fragments.is_empty() {
-        return beginning(text, options);
+        // With marks to show, and nothing to mark, it is the whole text.
+        return if marks.is_some() { text.to_owned() } else { beginning(text, options) };
     }
+    fragments.truncate(options.fragments);
     let mut out = String::new();
     let mut before = 0;
-    for (at, fragment) in fragments.iter().enumerate().take(options.fragments) {
+    for (at, fragment) in fragments.iter().enumerate() {
         let next = fragments.get(at + 1).map_or(text.len(), |next| next.bytes.start);
         let range = fragment.widened(text, before..next, options.fragment_len);
-        let mut part = String::new();
-        push_marked(&mut part, text, range, marks, &mut matched);
+        // What is around it has no marks, even if a fragment that is not shown is there.
+        let mut part = text[range.start..fragment.bytes.start].to_owned();
+        push_marked(&mut part, text, fragment.bytes.clone(), marks, &mut matched);
+        part.push_str(&text[fragment.bytes.end..range.end]);
         push_spaced(&mut out, &part);
         out.push_str(&options.separator);
         before = fragment.bytes.end;
@@ -248,6 +252,11 @@ mod tests {
                     w21 w22 w23 w24 w25 w26 w27 w28 hit w30 w31 w32 w33 w34 w35 w36 w37 w38... ";
         assert_eq!(summary(&near, 2, 12), both);
         assert_eq!(summary(&near, 0, 12), "");
+        // Only fragments that are shown are in each other's way.
+        let (options, marks) = (Summary { fragments: 1, ..Summary::default() }, Highlighter::default());
+        let first =
+            summarize(&words(32, &[20, 29], 2), &options, Some(&marks), |word| word == "hit", |_| true);
+        assert!(first.ends_with(" w19 <b>hit</b> w21 w22 w23 w24 w25 w26 w27 w28 hit w30... "), "{first}");
     }
 
     #[test]
@@ -305,5 +314,7 @@ mod tests {
             assert_eq!(summary(text, 3, 20), found);
         }
         assert_eq!(summary("aa bb cc  dd ee ff gg", 0, 4), "aa bb");
+        let (options, marks) = (Summary::default(), Highlighter::default());
+        assert_eq!(summarize("a  b", &options, Some(&marks), |_| false, |_| true), "a  b");
     }
 }
