@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 
 use braid_tests::server::is_braid;
-use braid_tests::{RawClient, TestServer};
+use braid_tests::{RawClient, TestServer, Value};
 
 /// Requests that make the values. `{}` stands for numbers from 0 on, as many as the first item
 /// says.
@@ -109,15 +109,26 @@ fn each(requests: &[(usize, &str)], mut run: impl FnMut(&str)) {
     }
 }
 
+/// Pending entries, without the time for which each has been idle.
+fn without_idle_times(pending: &[Value]) -> String {
+    let parts = pending.iter().map(|entry| match entry.elements() {
+        Some([id, consumer, _, deliveries]) => format!("{id} {consumer} {deliveries}"),
+        _ => panic!("{entry}"),
+    });
+    parts.collect::<Vec<_>>().join(", ")
+}
+
 fn answers(client: &mut RawClient) -> Vec<(String, String)> {
     let mut answers = Vec::new();
     each(ASK, |request| {
         let words: Vec<&[u8]> = request.split(' ').map(str::as_bytes).collect();
-        let mut reply = client.call_arguments(&words).to_string();
-        if request == "CMS.INFO counts" {
+        let answer = client.call_arguments(&words);
+        let reply = match answer.elements() {
+            Some(entries) if request.starts_with("XPENDING stream group -") => without_idle_times(entries),
             // The server under test tells of the size of cells as well.
-            reply = reply.replace(", \"cell_size\", 4", "").replace(", \"cell_size\", \"4\"", "");
-        }
+            Some(parts) if request == "CMS.INFO counts" => format!("{:?}", &parts[..6]),
+            _ => answer.to_string(),
+        };
         answers.push((request.to_owned(), reply));
     });
     answers

@@ -577,6 +577,7 @@ pub static METRICS: &[Metric] = &[
     counter("braid_changes_total", "Changes to the dataset.", |s| s.keys_total(|keys| keys.dirty.get())),
     one!(search::INDEXES, s => &s.search),
     one!(search::BUILDING, s => &s.search),
+    one!(search::BUILT, s => &s.search),
     one!(search::DOCUMENTS, s => &s.search),
     one!(search::MEMORY, s => &s.search),
     one!(search::CURSORS, s => &s.search),

@@ -3,7 +3,7 @@
 //! where it has such a figure.
 
 use braid_telemetry::Figure;
-use braid_telemetry::Reading::{self, Count, Duration};
+use braid_telemetry::Reading::{self, Count, Duration, Percent};
 
 use crate::report::SearchReport;
 
@@ -13,6 +13,7 @@ mod rows {
 
     pub static INDEXES: Figure<SearchReport> = Figure::gauge("search_number_of_indexes", "braid_search_indexes", "Search indexes.", |report| Reading::count(report.indexes));
     pub static BUILDING: Figure<SearchReport> = Figure::gauge("search_number_of_indexes_indexing", "braid_search_indexes_building", "Search indexes for which the keys that were there already are being looked at.", |report| Reading::count(report.building));
+    pub static BUILT: Figure<SearchReport> = Figure::gauge("search_percent_indexed", "braid_search_building_progress", "The part of these keys that the least advanced of such indexes has looked at; 1 if there is none.", |report| Percent(report.built_percent));
     pub static DOCUMENTS: Figure<SearchReport> = Figure::gauge("search_documents", "braid_search_documents", "Documents in all search indexes.", |report| Count(report.documents));
     pub static MEMORY: Figure<SearchReport> = Figure::gauge("search_used_memory_indexes", "braid_search_memory_bytes", "Memory of all search indexes.", |report| Reading::count(report.memory_bytes));
     pub static CURSORS: Figure<SearchReport> = Figure::gauge("search_global_total", "braid_search_cursors", "Open cursors of FT.AGGREGATE.", |report| Reading::count(report.cursors));

@@ -285,7 +285,11 @@ impl Shown<'_> {
         let text = String::from_utf8_lossy(&value);
         let matched = |word: &str| self.matched.contains(word);
         match (summary, highlighter) {
-            (Some((_, summary)), marks) => summarize(&text, summary, marks, matched).into_bytes(),
+            (Some((_, summary)), marks) => {
+                let stop_words = &self.definition.schema.stop_words;
+                let is_counted = |word: &str| !stop_words.contains(word);
+                summarize(&text, summary, marks, matched, is_counted).into_bytes()
+            }
             (None, Some(marks)) => highlight(&text, marks, matched).into_bytes(),
             (None, None) => value,
         }

@@ -50,8 +50,8 @@
 //! smallest one. The average length is that of the documents that are there. `*` scores documents
 //! without texts like others, not infinitely. Synonyms hold for all documents at once. In
 //! aggregations a missing value makes an expression's result missing, and does not end the rows;
-//! averages are over the values that there are. Fragments of SUMMARIZE are the words around the
-//! matches, as many as asked for.
+//! averages are over the values that there are. Fragments of SUMMARIZE are the first ones of the
+//! text, whatever words are in them.
 //!
 //! Not there: GEOSHAPE, PHONETIC, payloads with HAMMING, FT.HYBRID, `matched_terms`, Chinese
 //! segmentation, NOOFFSETS and its kin (a server may accept them: they change nothing that a query

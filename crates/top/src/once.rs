@@ -73,6 +73,8 @@ pub fn json(view: &View, look: &Sample, address: &str, with_clients: bool) -> Js
             "system_cores": totals.system,
             "lock_waits_per_second": totals.lock_waits_rate,
             "retries_per_second": totals.retries_rate,
+            "indexes_building": totals.indexes_building.map(|(count, _)| whole(count)),
+            "indexes_built": totals.indexes_building.map(|(_, done)| done),
         },
         "memory": {
             "used": whole(memory.used),

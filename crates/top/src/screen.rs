@@ -107,6 +107,9 @@ pub fn summary(view: &View, address: &str) -> [String; 3] {
     if let (Some(waits), Some(retries)) = (totals.lock_waits_rate, totals.retries_rate) {
         let _ = write!(third, "  lock waits {}/s  retries {}/s", short(waits), short(retries));
     }
+    if let Some((count, done)) = totals.indexes_building {
+        let _ = write!(third, "  indexes building {count:.0} ({:.0} %)", done * 100.0);
+    }
     [first, second, third]
 }
 

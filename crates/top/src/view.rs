@@ -4,7 +4,7 @@
 //! Servers differ in the values they report. A missing value is `None` here, and a dash on the
 //! screen.
 
-use braid_client::info::{part, part_number};
+use braid_client::info::{Info, part, part_number};
 use braid_client::process::Task;
 
 use crate::active::ActiveView;
@@ -61,6 +61,9 @@ pub struct Totals {
     /// Waits for shard locks, and optimistic reads repeated because a writer intervened.
     pub lock_waits_rate: Option<f64>,
     pub retries_rate: Option<f64>,
+    /// Search indexes for which existing keys are being looked at, and what part of the keys the
+    /// least advanced has looked at.
+    pub indexes_building: Option<(f64, f64)>,
 }
 
 impl Totals {
@@ -219,6 +222,7 @@ impl View {
                 system: rate("used_cpu_sys"),
                 lock_waits_rate: is_known("lock_waits").then(|| rate("lock_waits")),
                 retries_rate: is_known("optimistic_retries").then(|| rate("optimistic_retries")),
+                indexes_building: indexes_building(info),
             },
             memory: memory(&pair),
             databases: databases(&pair),
@@ -235,6 +239,11 @@ impl View {
             ),
         }
     }
+}
+
+fn indexes_building(info: &Info) -> Option<(f64, f64)> {
+    let count = info.number("search_number_of_indexes_indexing").filter(|count| *count > 0.0)?;
+    Some((count, info.number("search_percent_indexed")? / 100.0))
 }
 
 fn server_name(sample: &Sample) -> String {

@@ -678,6 +678,7 @@ fn search(to: &mut Fields<'_>) {
     let report = &braid_search_node::report::report(&to.engine.keyspace);
     to.show(&search_figures::INDEXES, report);
     to.show(&search_figures::BUILDING, report);
+    to.show(&search_figures::BUILT, report);
     to.show(&search_figures::DOCUMENTS, report);
     to.show_bytes(&search_figures::MEMORY, report);
     to.field("search_total_indexing_time", format_args!("{:.3}", report.indexing_seconds * 1000.0));

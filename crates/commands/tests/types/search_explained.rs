@@ -240,6 +240,7 @@ fn info_counts_indexes_and_queries() {
     for (name, value) in [
         ("search_number_of_indexes", 1.0),
         ("search_number_of_indexes_indexing", 0.0),
+        ("search_percent_indexed", 100.0),
         ("search_documents", 1.0),
         ("search_errors_indexing_failures", 1.0),
         ("search_total_queries_processed", 2.0),

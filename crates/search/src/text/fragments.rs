@@ -7,7 +7,7 @@
 
 use std::ops::Range;
 
-use super::tokens::tokens;
+use super::tokens::{is_separator, tokens};
 
 /// What is written before and after a word that matched.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,44 +70,131 @@ fn push_marked(
     out.push_str(&part[copied..]);
 }
 
-/// The parts of a text around the words that matched: those with the most such words, in the
-/// order of the text, each followed by the separator. A text without such words is cut after as
-/// many words as a fragment has.
+/// The parts of a text around the words that matched, the first ones of the text, each followed by
+/// the separator; white space becomes one space. `is_counted` is false for stop words.
+///
+/// What Redis Stack shows, found by comparing: matches with fewer than [`APART`] words between them
+/// are in one fragment. For each word that this has less than a fragment should have, not counting
+/// the matches, three bytes are added before it and behind it, less what would be a part of a word,
+/// and what belongs to the fragments beside it. A text without matches is cut after as many bytes
+/// as all fragments could have.
 pub fn summarize(
     text: &str,
     options: &Summary,
     marks: Option<&Highlighter>,
     mut matched: impl FnMut(&str) -> bool,
+    mut is_counted: impl FnMut(&str) -> bool,
 ) -> String {
-    let words: Vec<(Range<usize>, bool)> =
-        tokens(text).map(|token| (token.start..token.end, matched(&token.word))).collect();
-    let len = options.fragment_len.max(1);
-    // Half of the words stand before the first match.
-    let mut fragments: Vec<(Range<usize>, usize)> = Vec::new();
-    for (at, _) in words.iter().enumerate().filter(|(_, (_, matched))| *matched) {
-        match fragments.last_mut() {
-            Some((range, matches)) if at < range.end => *matches += 1,
-            last => {
-                let floor = last.map_or(0, |(range, _)| range.end);
-                let start = at.saturating_sub(len / 2).max(floor);
-                fragments.push((start..(start + len).min(words.len()), 1));
+    let mut fragments: Vec<Fragment> = Vec::new();
+    let mut position = 0;
+    for token in tokens(text) {
+        let is_match = matched(&token.word);
+        position += usize::from(is_match || is_counted(&token.word));
+        if !is_match {
+            continue;
+        }
+        match fragments.last_mut().filter(|last| position - last.last <= APART) {
+            Some(last) => {
+                (last.bytes.end, last.last, last.matches) = (token.end, position, last.matches + 1);
             }
+            None => fragments.push(Fragment {
+                bytes: token.start..token.end,
+                first: position,
+                last: position,
+                matches: 1,
+            }),
         }
     }
     if fragments.is_empty() {
-        fragments.push((0..len.min(words.len()), 0));
+        // With marks to show, and nothing to mark, it is the whole text.
+        return if marks.is_some() { text.to_owned() } else { beginning(text, options) };
     }
-    let mut best: Vec<usize> = (0..fragments.len()).collect();
-    best.sort_by_key(|&at| std::cmp::Reverse(fragments[at].1));
-    best.truncate(options.fragments);
-    best.sort_unstable();
+    fragments.truncate(options.fragments);
     let mut out = String::new();
-    for range in best.into_iter().map(|at| fragments[at].0.clone()).filter(|range| !range.is_empty()) {
-        let bytes = words[range.start].0.start..words[range.end - 1].0.end;
-        push_marked(&mut out, text, bytes, marks, &mut matched);
+    let mut before = 0;
+    for (at, fragment) in fragments.iter().enumerate() {
+        let next = fragments.get(at + 1).map_or(text.len(), |next| next.bytes.start);
+        let range = fragment.widened(text, before..next, options.fragment_len);
+        // What is around it has no marks, even if a fragment that is not shown is there.
+        let mut part = text[range.start..fragment.bytes.start].to_owned();
+        push_marked(&mut part, text, fragment.bytes.clone(), marks, &mut matched);
+        part.push_str(&text[fragment.bytes.end..range.end]);
+        push_spaced(&mut out, &part);
         out.push_str(&options.separator);
+        before = fragment.bytes.end;
     }
     out
+}
+
+/// Matches whose positions differ by more are in two fragments.
+const APART: usize = 8;
+/// Bytes that stand for a word.
+const WORD_BYTES: usize = 6;
+
+/// Words of a text from one match to another one.
+struct Fragment {
+    bytes: Range<usize>,
+    /// Positions of the first and the last match.
+    first: usize,
+    last: usize,
+    matches: usize,
+}
+
+impl Fragment {
+    /// The bytes with what is around them, inside of `bounds`.
+    fn widened(&self, text: &str, bounds: Range<usize>, len: usize) -> Range<usize> {
+        let others = self.last + 1 - self.first - self.matches;
+        let Some(missing @ 1..) = len.checked_sub(others) else { return self.bytes.clone() };
+        // An odd word counts for neither side.
+        let context = (missing / 2).saturating_mul(WORD_BYTES);
+        let separates = |at: usize| text.as_bytes().get(at).is_some_and(|&byte| is_separator(byte));
+        let mut start = self.bytes.start.saturating_sub(context).max(bounds.start);
+        while start < self.bytes.start && !separates(start) {
+            start += 1;
+        }
+        while start < self.bytes.start && separates(start) {
+            start += 1;
+        }
+        let first = self.bytes.end;
+        if first >= bounds.end {
+            return start..first;
+        }
+        let mut last = first.saturating_add(context).min(bounds.end);
+        while last > first && !separates(last) {
+            last -= 1;
+        }
+        while last > first && separates(last) {
+            last -= 1;
+        }
+        start..text.ceil_char_boundary(last + 1)
+    }
+}
+
+/// The beginning of a text without matches.
+fn beginning(text: &str, options: &Summary) -> String {
+    let words = options.fragments.saturating_mul(options.fragment_len);
+    let mut last = words.saturating_mul(WORD_BYTES).saturating_add(WORD_BYTES - 1).min(text.len());
+    let separates = |at: usize| text.as_bytes().get(at).is_some_and(|&byte| is_separator(byte));
+    while last > 0 && !separates(last) {
+        last -= 1;
+    }
+    let mut out = String::new();
+    // A text of one word is cut after a character.
+    push_spaced(&mut out, &text[..text.ceil_char_boundary((last + 1).min(text.len()))]);
+    out.truncate(out.trim_end().len());
+    out
+}
+
+/// Appends a text with one space for each run of white space.
+fn push_spaced(out: &mut String, text: &str) {
+    let mut was_space = false;
+    for one in text.chars() {
+        let is_space = one.is_ascii_whitespace();
+        if !(is_space && was_space) {
+            out.push(if is_space { ' ' } else { one });
+        }
+        was_space = is_space;
+    }
 }
 
 #[cfg(test)]
@@ -122,19 +209,112 @@ mod tests {
         assert_eq!(highlight(text, &Highlighter::default(), |_| false), text);
     }
 
+    fn summary(text: &str, fragments: usize, fragment_len: usize) -> String {
+        let options = Summary { fragments, fragment_len, ..Summary::default() };
+        summarize(text, &options, None, |word| word == "hit", |word| word != "the" && word != "of")
+    }
+
+    /// Words, `hit` at some places.
+    fn words(count: usize, hits: &[usize], digits: usize) -> String {
+        let word = |at: usize| if hits.contains(&at) { "hit".to_owned() } else { format!("w{at:0digits$}") };
+        (0..count).map(word).collect::<Vec<_>>().join(" ")
+    }
+
+    /// Replies of Redis Stack 7.4, here and below.
     #[test]
-    fn fragments_surround_the_matches() {
-        let text = "one two three four five six seven hello nine ten eleven twelve hello hello end";
-        let options = Summary { fragments: 1, fragment_len: 4, separator: "|".into() };
-        let of = |options: &Summary, word: &str| summarize(text, options, None, |one| one == word);
-        assert_eq!(of(&options, "hello"), "eleven twelve hello hello|");
-        let two = Summary { fragments: 2, ..options.clone() };
-        assert_eq!(of(&two, "hello"), "six seven hello nine|eleven twelve hello hello|");
-        assert_eq!(of(&options, "one"), "one two three four|");
-        assert_eq!(of(&options, "absent"), "one two three four|");
-        assert_eq!(of(&Summary { fragments: 0, ..options.clone() }, "hello"), "");
-        let marked = summarize(text, &options, Some(&Highlighter::default()), |one| one == "hello");
-        assert_eq!(marked, "eleven twelve <b>hello</b> <b>hello</b>|");
-        assert_eq!(summarize("", &options, None, |_| true), "");
+    fn fragments_are_those_of_redis_stack() {
+        for (digits, len, found) in [
+            (2, 1, "hit ... "),
+            (2, 2, "w29 hit w31... "),
+            (2, 3, "w29 hit w31... "),
+            (2, 4, "w28 w29 hit w31 w32 w33... "),
+            (2, 6, "w26 w27 w28 w29 hit w31 w32 w33 w34... "),
+            (2, 8, "w25 w26 w27 w28 w29 hit w31 w32 w33 w34 w35 w36... "),
+            (4, 4, "w0029 hit w0031 w0032... "),
+            (7, 4, "w0000029 hit w0000031... "),
+        ] {
+            assert_eq!(summary(&words(60, &[30], digits), 3, len), found);
+        }
+        for (gap, found) in [
+            (1, "w16 w17 w18 w19 hit hit w22 w23 w24 w25... "),
+            (2, "w18 w19 hit w21 hit w23 w24 w25... "),
+            (3, "w18 w19 hit w21 w22 hit w24 w25 w26... "),
+            (5, "w19 hit w21 w22 w23 w24 hit w26... "),
+            (6, "hit w21 w22 w23 w24 w25 hit ... "),
+            (7, "hit w21 w22 w23 w24 w25 w26 hit... "),
+            (8, "hit w21 w22 w23 w24 w25 w26 w27 hit... "),
+            (9, "w16 w17 w18 w19 hit w21 w22 w23 w24... w25 w26 w27 w28 hit w30 w31 w32 w33... "),
+        ] {
+            assert_eq!(summary(&words(60, &[20, 20 + gap], 2), 3, 6), found);
+        }
+        let near = words(60, &[20, 29], 2);
+        let both = "w12 w13 w14 w15 w16 w17 w18 w19 hit w21 w22 w23 w24 w25 w26 w27 w28... \
+                    w21 w22 w23 w24 w25 w26 w27 w28 hit w30 w31 w32 w33 w34 w35 w36 w37 w38... ";
+        assert_eq!(summary(&near, 2, 12), both);
+        assert_eq!(summary(&near, 0, 12), "");
+        // Only fragments that are shown are in each other's way.
+        let (options, marks) = (Summary { fragments: 1, ..Summary::default() }, Highlighter::default());
+        let first =
+            summarize(&words(32, &[20, 29], 2), &options, Some(&marks), |word| word == "hit", |_| true);
+        assert!(first.ends_with(" w19 <b>hit</b> w21 w22 w23 w24 w25 w26 w27 w28 hit w30... "), "{first}");
+    }
+
+    #[test]
+    fn fragments_end_with_whole_words() {
+        for (text, len, found) in [
+            ("hit", 20, "hit... "),
+            ("hit a", 20, "hit ... "),
+            ("a hit", 20, "hit... "),
+            ("a b hit", 20, "b hit... "),
+            ("a hit b", 4, "hit ... "),
+            ("a, b; hit. c, d. e", 2, "b; hit. c, d... "),
+            ("aa  bb  hit  cc  dd  ee", 2, "bb hit cc... "),
+            ("x-y hit-z q r", 2, "y hit-z q... "),
+            ("the hit of the of the of a", 4, "hit of the of... "),
+            ("hit. a b", 1, "hit.... "),
+            ("hit -- a b c", 2, "hit -- a... "),
+            ("hit b..  cccccccc", 2, "hit b... "),
+            ("hit \t bb  cc  dd ee", 4, "hit bb cc... "),
+            ("héé hit ééééé éé é", 4, "hit ééééé... "),
+            ("ééé éé é hit a a", 4, "éé é hit a... "),
+            ("aa bb  hit (ww)   hit,  cc  dd ee ff", 2, "hit (ww) hit,... "),
+            ("aa bb cc hit dd ee ff gg", 0, "hit... "),
+            ("aa bb hit the w0 w1 w2 w3 w4 w5 w6 of hit cc", 4, "hit the w0 w1 w2 w3 w4 w5 w6 of hit... "),
+            (
+                "aa bb hit the ww the ww the ww hit cc dd ee ff gg hh",
+                8,
+                "bb hit the ww the ww the ww hit cc dd ee ff... ",
+            ),
+        ] {
+            assert_eq!(summary(text, 3, len), found, "{text}");
+        }
+        let options = Summary { fragment_len: 2, separator: "|".into(), ..Summary::default() };
+        let text = "aa bb hit (ww)   hit,  cc";
+        let marked = summarize(text, &options, Some(&Highlighter::default()), |word| word == "hit", |_| true);
+        assert_eq!(marked, "<b>hit</b> (ww) <b>hit</b>,|");
+    }
+
+    #[test]
+    fn a_text_without_matches_is_cut() {
+        let text = "no such words in here at all so what now then ".repeat(20);
+        for (len, fragments, bytes) in [
+            (20, 3, 362),
+            (4, 3, 77),
+            (20, 1, 123),
+            (10, 3, 183),
+            (10, 1, 62),
+            (1, 1, 7),
+            (2, 1, 16),
+            (3, 1, 21),
+        ] {
+            assert_eq!(summary(&text, fragments, len), text[..bytes], "{len} {fragments}");
+        }
+        let others = [("", ""), ("one", "o"), ("éone", "é"), ("short text", "short")];
+        for (text, found) in others.into_iter().chain([("short  text, here.  ", "short text, here.")]) {
+            assert_eq!(summary(text, 3, 20), found);
+        }
+        assert_eq!(summary("aa bb cc  dd ee ff gg", 0, 4), "aa bb");
+        let (options, marks) = (Summary::default(), Highlighter::default());
+        assert_eq!(summarize("a  b", &options, Some(&marks), |_| false, |_| true), "a  b");
     }
 }

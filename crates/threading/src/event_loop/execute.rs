@@ -20,9 +20,9 @@ use super::{EventLoop, Model};
 use crate::batch::Request;
 use crate::client::{Client, Input};
 
-/// Execution time that one client gets before the others have their turn: enough for some
-/// thousand ordinary commands.
-pub(super) const TURN_NANOS: u64 = 1_000_000;
+/// Execution time that one client gets before the others have their turn: enough for a
+/// thousand ordinary commands, and one search among many vectors.
+pub(super) const TURN_NANOS: u64 = 250_000;
 
 /// Requests executed between two checks for pushes published by the batch itself.
 const DELIVERY_PERIOD: usize = 32;

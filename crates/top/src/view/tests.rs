@@ -122,6 +122,19 @@ fn threads_of_this_machine_have_the_systems_times() {
 }
 
 #[test]
+fn indexes_in_the_making_are_shown() {
+    let third = |text: &str| {
+        let sample = Sample { at: 1.0, info: Info::parse(text), ..Sample::default() };
+        let view = View::between(&sample, &Sample { at: 2.0, ..sample.clone() });
+        crate::screen::summary(&view, "-")[2].clone()
+    };
+    let building = third("search_number_of_indexes_indexing:2\r\nsearch_percent_indexed:43\r\n");
+    assert!(building.ends_with("  indexes building 2 (43 %)"), "{building}");
+    let idle = third("search_number_of_indexes_indexing:0\r\nsearch_percent_indexed:100\r\n");
+    assert!(!idle.contains("indexes"), "{idle}");
+}
+
+#[test]
 fn server_with_minimal_info_is_shown() {
     let sample = Sample { at: 1.0, info: Info::parse("redis_version:1.0\r\n"), ..Sample::default() };
     let view = View::between(&sample, &Sample { at: 2.0, ..sample.clone() });

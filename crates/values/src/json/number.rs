@@ -99,6 +99,34 @@ pub fn decimal(mantissa: i32, scale: u8) -> f64 {
     f64::from(mantissa) / POWERS[usize::from(scale)]
 }
 
+/// As [`POWERS`].
+const WHOLE_POWERS: [u32; 10] =
+    [1, 10, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000, 1_000_000_000];
+
+/// Appends the text of [`decimal`], as [`Num::print`] does. An integer of up to ten digits is what
+/// a search for the shortest text would find again, so there is no need for one.
+pub fn print_decimal(mantissa: i32, scale: u8, out: &mut Vec<u8>) {
+    let (magnitude, power) = (mantissa.unsigned_abs(), WHOLE_POWERS[usize::from(scale)]);
+    // Smaller ones may print with an exponent.
+    if magnitude < power / 1000 {
+        return Num::Float(decimal(mantissa, scale)).print(out);
+    }
+    let (whole, rest) = (magnitude / power, magnitude % power);
+    if mantissa < 0 {
+        out.push(b'-');
+    }
+    let mut digits = itoa::Buffer::new();
+    out.extend_from_slice(digits.format(whole).as_bytes());
+    out.push(b'.');
+    if rest == 0 {
+        return out.push(b'0');
+    }
+    // The power in front keeps the zeros behind the point.
+    let fraction = &digits.format(power + rest).as_bytes()[1..];
+    let zeros = fraction.iter().rev().take_while(|&&digit| digit == b'0').count();
+    out.extend_from_slice(&fraction[..fraction.len() - zeros]);
+}
+
 /// The smallest scale and the integer that give this number, if it is such a decimal.
 pub fn as_decimal(value: f64) -> Option<(i32, u8)> {
     if value == 0.0 {
@@ -139,6 +167,22 @@ mod tests {
             (1e-10, None),
         ] {
             assert_eq!(as_decimal(value), want, "{value}");
+        }
+    }
+
+    #[test]
+    fn decimals_print_as_floats_do() {
+        let mut random = fastrand::Rng::with_seed(7);
+        let ends =
+            [0, 1, -1, 9, 10, 99, 100, 1000, 999_999_999, 1_000_000_000, i32::MAX, -i32::MAX, i32::MIN];
+        let some = (0..20_000).map(|_| random.i32(..) >> random.u32(0..31));
+        for mantissa in some.chain(ends) {
+            for scale in 0..=SCALE_MAX {
+                let (mut decimal_text, mut float_text) = (Vec::new(), Vec::new());
+                print_decimal(mantissa, scale, &mut decimal_text);
+                Num::Float(decimal(mantissa, scale)).print(&mut float_text);
+                assert_eq!(decimal_text, float_text, "{mantissa} {scale}");
+            }
         }
     }
 

@@ -171,6 +171,18 @@ impl Typed {
         self.start + self.count * self.elements.width()
     }
 
+    /// The integer and the scale of an element, if it is kept so.
+    #[inline]
+    pub fn decimal(&self, doc: Doc<'_>, index: usize) -> Option<(i32, u8)> {
+        let here = || doc.at(self.start + index * self.elements.width());
+        let mantissa = match self.elements {
+            Elements::Dec16 => i32::from(i16::from_le_bytes(take(here(), 0))),
+            Elements::Dec32 => i32::from_le_bytes(take(here(), 0)),
+            _ => return None,
+        };
+        Some((mantissa, self.scale))
+    }
+
     pub fn get(&self, doc: Doc<'_>, index: usize) -> Num {
         let here = doc.at(self.start + index * self.elements.width());
         match self.elements {
@@ -178,8 +190,10 @@ impl Typed {
             Elements::I16 => Num::Int(i64::from(i16::from_le_bytes(take(here, 0)))),
             Elements::I32 => Num::Int(i64::from(i32::from_le_bytes(take(here, 0)))),
             Elements::I64 => Num::Int(i64::from_le_bytes(take(here, 0))),
-            Elements::Dec16 => Num::Float(decimal(i32::from(i16::from_le_bytes(take(here, 0))), self.scale)),
-            Elements::Dec32 => Num::Float(decimal(i32::from_le_bytes(take(here, 0)), self.scale)),
+            Elements::Dec16 | Elements::Dec32 => {
+                let (mantissa, scale) = self.decimal(doc, index).unwrap_or_default();
+                Num::Float(decimal(mantissa, scale))
+            }
             Elements::F32 => Num::Float(f64::from(f32::from_le_bytes(take(here, 0)))),
             Elements::F32Decimal => Num::Float(widen(f32::from_le_bytes(take(here, 0)))),
             Elements::F64 => Num::Float(f64::from_le_bytes(take(here, 0))),
@@ -206,7 +220,7 @@ fn field(bytes: &[u8], at: usize, code: u8) -> usize {
 
 /// The container whose tag is at the beginning of `here`, which is the offset `at`.
 #[inline]
-fn container(here: &[u8], at: usize, code: u8) -> Container {
+pub fn container(here: &[u8], at: usize, code: u8) -> Container {
     let width = 1 << code;
     let len = field(here, 1, code);
     let count = field(here, 1 + width, code);
@@ -215,7 +229,7 @@ fn container(here: &[u8], at: usize, code: u8) -> Container {
 }
 
 #[inline]
-fn typed(here: &[u8], at: usize) -> Typed {
+pub fn typed(here: &[u8], at: usize) -> Typed {
     let code = here[0] - TYPED;
     let elements = Elements::ALL[usize::from(code / 2)];
     let (count, mut start) =
@@ -236,7 +250,7 @@ pub fn skip(doc: Doc<'_>, at: usize) -> usize {
 
 /// The offset behind the value that is at the beginning of `here`, which is the offset `at`.
 #[inline]
-fn behind(here: &[u8], at: usize) -> usize {
+pub fn behind(here: &[u8], at: usize) -> usize {
     match here[0] {
         tag @ SHORT.. => at + 1 + usize::from(tag - SHORT),
         SMALL.. | NULL..=TRUE => at + 1,
@@ -258,7 +272,7 @@ fn behind(here: &[u8], at: usize) -> usize {
 
 /// The text of the string at the beginning of `here`.
 #[inline]
-fn text(here: &[u8]) -> &[u8] {
+pub fn text(here: &[u8]) -> &[u8] {
     let tag = here[0];
     let (start, len) = if tag >= SHORT {
         (1, usize::from(tag - SHORT))
@@ -289,6 +303,17 @@ pub fn value(doc: Doc<'_>, slot: Slot) -> Value<'_> {
     }
 }
 
+/// The integer and the scale of the decimal at the beginning of `here`.
+#[inline]
+pub fn decimal_parts(here: &[u8]) -> (i32, u8) {
+    let mantissa = match here[0] {
+        DEC8 => i32::from(here[2] as i8),
+        DEC16 => i32::from(i16::from_le_bytes(take(here, 2))),
+        _ => i32::from_le_bytes(take(here, 2)),
+    };
+    (mantissa, here[1])
+}
+
 /// The number at the beginning of `here`.
 #[inline]
 pub fn number(here: &[u8]) -> Num {
@@ -300,9 +325,10 @@ pub fn number(here: &[u8]) -> Num {
         I64 => Num::Int(i64::from_le_bytes(take(here, 1))),
         U64 => Num::Unsigned(u64::from_le_bytes(take(here, 1))),
         F32 => Num::Float(f64::from(f32::from_le_bytes(take(here, 1)))),
-        DEC8 => Num::Float(decimal(i32::from(here[2] as i8), here[1])),
-        DEC16 => Num::Float(decimal(i32::from(i16::from_le_bytes(take(here, 2))), here[1])),
-        DEC32 => Num::Float(decimal(i32::from_le_bytes(take(here, 2)), here[1])),
+        DEC8..=DEC32 => {
+            let (mantissa, scale) = decimal_parts(here);
+            Num::Float(decimal(mantissa, scale))
+        }
         _ => Num::Float(f64::from_le_bytes(take(here, 1))),
     }
 }

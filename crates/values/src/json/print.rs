@@ -2,7 +2,10 @@
 //! Prints packed values as JSON text: compact, or with JSON.GET's INDENT, NEWLINE and SPACE.
 
 use super::doc::Doc;
-use super::packed::{self, Slot, Value};
+use super::number::print_decimal;
+use super::packed::{
+    self, ARRAY, DEC8, DEC32, FALSE, NULL, OBJECT, SHORT, SMALL, STRING, Slot, TRUE, TYPED, Value,
+};
 use super::parse::plain_len;
 
 /// Texts inserted between the parts of a value.
@@ -22,40 +25,71 @@ impl Format<'_> {
 /// Appends a value as compact text.
 pub fn compact(bytes: Doc<'_>, slot: Slot, out: &mut Vec<u8>) {
     match packed::value(bytes, slot) {
-        Value::Object(object) => {
+        Value::Num(number) if slot.is_element() => number.print(out),
+        _ => _ = compact_at(bytes, slot.at(), out),
+    }
+}
+
+/// Appends the value at an offset. Returns the offset behind it: printing passes all of a value, so
+/// nothing need be skipped besides.
+fn compact_at(bytes: Doc<'_>, at: usize, out: &mut Vec<u8>) -> usize {
+    let here = bytes.at(at);
+    match here[0] {
+        SHORT.. | STRING..OBJECT => string(packed::text(here), out),
+        tag @ OBJECT..ARRAY => {
+            let object = packed::container(here, at, tag - OBJECT);
+            let mut next = object.start;
             out.push(b'{');
-            for (index, (name, at)) in packed::members(bytes, object).enumerate() {
-                if index > 0 {
+            while next < object.end {
+                if next > object.start {
                     out.push(b',');
                 }
+                let (name, value) = packed::name(bytes, next);
                 string(name, out);
                 out.push(b':');
-                compact(bytes, Slot::whole(at), out);
+                next = compact_at(bytes, value, out);
             }
             out.push(b'}');
+            return object.end;
         }
-        Value::Typed(array) => {
+        tag @ ARRAY..TYPED => {
+            let array = packed::container(here, at, tag - ARRAY);
+            let mut next = array.start;
+            out.push(b'[');
+            while next < array.end {
+                if next > array.start {
+                    out.push(b',');
+                }
+                next = compact_at(bytes, next, out);
+            }
+            out.push(b']');
+            return array.end;
+        }
+        TYPED..SMALL => {
+            let array = packed::typed(here, at);
             out.push(b'[');
             for index in 0..array.count {
                 if index > 0 {
                     out.push(b',');
                 }
-                array.get(bytes, index).print(out);
-            }
-            out.push(b']');
-        }
-        Value::Array(_) => {
-            out.push(b'[');
-            for (index, item) in packed::items(bytes, slot).enumerate() {
-                if index > 0 {
-                    out.push(b',');
+                match array.decimal(bytes, index) {
+                    Some((mantissa, scale)) => print_decimal(mantissa, scale, out),
+                    None => array.get(bytes, index).print(out),
                 }
-                compact(bytes, item, out);
             }
             out.push(b']');
+            return array.end();
         }
-        scalar => print_scalar(scalar, out),
+        DEC8..=DEC32 => {
+            let (mantissa, scale) = packed::decimal_parts(here);
+            print_decimal(mantissa, scale, out);
+        }
+        NULL => out.extend_from_slice(b"null"),
+        FALSE => out.extend_from_slice(b"false"),
+        TRUE => out.extend_from_slice(b"true"),
+        _ => packed::number(here).print(out),
     }
+    packed::behind(here, at)
 }
 
 fn print_scalar(value: Value<'_>, out: &mut Vec<u8>) {

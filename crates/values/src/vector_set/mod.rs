@@ -4,11 +4,13 @@
 //! ```text
 //! value.rs     the set: a graph of vectors (crate `vectors`) and the names of its numbers
 //! filter/      expressions over the attributes of elements
+//! columns/     members of attributes, for filters that are used often
 //! rdb.rs       its own form in dump files
 //! redis.rs     the form of Redis 8
 //! rewrite.rs   a set as requests
 //! ```
 
+mod columns;
 pub mod filter;
 mod rdb;
 mod redis;

@@ -11,13 +11,14 @@
 //! Every vector gets a serial number; its level in the graph follows from that. So equal requests
 //! make equal graphs, here and on replicas.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 
 use braid_base::relocation::Mover;
 use braid_containers::member_table::{Expiry, Member, Table};
 use braid_vectors::{Error, Found, Graph, Hit, Matches, Projection, Query, Shape, SharedGraph, State, Visit};
 
+use super::columns::{self, AttributeIndex, Attributes, Bound, Help};
 use super::filter::Filter;
 
 /// Size from which on a snapshot shares the set, in bytes.
@@ -44,6 +45,10 @@ pub struct VectorSet {
     serial: u64,
     /// Elements removed since the set was made here.
     removed: u64,
+    /// Made by the first filter.
+    pub(super) index: OnceLock<Arc<AttributeIndex>>,
+    /// In a shared copy, the index's ticket when it was taken.
+    copied_at: Option<u64>,
 }
 
 /// An element's attribute in its member of the table.
@@ -84,7 +89,17 @@ impl VectorSet {
     fn with_graph(graph: Graph, projection: Option<Arc<Projection>>, serial: u64) -> VectorSet {
         let uid = LAST.fetch_add(1, Relaxed) + 1;
         let (graph, names) = (SharedGraph::new(graph), Table::new());
-        VectorSet { graph, names, attributes: 0, projection, uid, serial, removed: 0 }
+        VectorSet {
+            graph,
+            names,
+            attributes: 0,
+            projection,
+            uid,
+            serial,
+            removed: 0,
+            index: OnceLock::new(),
+            copied_at: None,
+        }
     }
 
     /// Joins a loaded graph with its names, whose numbers are those of the graph.
@@ -219,7 +234,18 @@ impl VectorSet {
         self.serial += 1;
         self.names.set(name, &value_of(id, attribute), Expiry::Clear);
         self.attributes += usize::from(attribute.is_some());
+        self.touch(&[id]);
         Ok(true)
+    }
+
+    /// Tells the columns of attributes that these elements have changed.
+    fn touch(&mut self, ids: &[u32]) {
+        if self.copied_at.take().is_some() {
+            // A copy that changes is a set of its own.
+            self.index = OnceLock::new();
+        } else if let Some(index) = self.index.get() {
+            index.touch(ids, self);
+        }
     }
 
     /// Sets or removes an attribute; false if there is no such element.
@@ -229,6 +255,7 @@ impl VectorSet {
         let Some(id) = number_of(member.value) else { return false };
         self.names.set(name, &value_of(id, attribute), Expiry::Clear);
         self.attributes = self.attributes + usize::from(attribute.is_some()) - usize::from(had_one);
+        self.touch(&[id]);
         true
     }
 
@@ -249,6 +276,7 @@ impl VectorSet {
                 self.names.set(&name, &value, Expiry::Clear);
             }
         }
+        self.touch(&[id]);
         true
     }
 
@@ -265,7 +293,35 @@ impl VectorSet {
         if self.attributes == 0 {
             return Some(Vec::new());
         }
-        self.graph.search_matching(query, count, ef, limits, &mut Matching { set: self, filter })
+        if self.len() < columns::LEN_MIN {
+            return self.ask(query, (count, ef), limits, Matching::new(self, filter, None));
+        }
+        let index = self.index.get_or_init(Arc::default);
+        if let Some(ticket) = self.copied_at {
+            index.build_for(ticket, self);
+            return self.ask(query, (count, ef), limits, Matching::new(self, filter, None));
+        }
+        let help = index.help(self, filter, limits.1 != usize::MAX);
+        let columns = match &help {
+            Help::None => None,
+            Help::Copy => return None,
+            Help::Ready(ready) => ready.bound(filter),
+        };
+        self.ask(query, (count, ef), limits, Matching::new(self, filter, columns))
+    }
+
+    fn ask(
+        &self,
+        query: &Query,
+        (count, ef): (usize, usize),
+        limits: (usize, usize),
+        mut matching: Matching<'_>,
+    ) -> Option<Vec<Hit>> {
+        let found = self.graph.search_matching(query, count, ef, limits, &mut matching);
+        if let Some(index) = self.index.get() {
+            index.count_asked(matching.asked);
+        }
+        found
     }
 
     /// The closest elements to a query.
@@ -276,7 +332,11 @@ impl VectorSet {
     /// Bytes allocated, without this struct itself.
     pub fn memory_bytes(&self) -> usize {
         let projection = self.projection.as_ref().map_or(0, |projection| projection.memory_bytes());
-        self.graph.memory_bytes() + self.names.memory_bytes() + projection
+        let index = match self.copied_at {
+            None => self.index.get().map_or(0, |index| index.memory_bytes()),
+            Some(_) => 0,
+        };
+        self.graph.memory_bytes() + self.names.memory_bytes() + projection + index
     }
 
     /// Number of blocks of memory, roughly.
@@ -291,7 +351,13 @@ impl VectorSet {
 
     /// A second owner of the same elements, sharing memory until either side changes them.
     pub fn cow(&self) -> VectorSet {
-        self.with(self.graph.cow(), self.names.cow(), self.uid)
+        let mut copy = self.with(self.graph.cow(), self.names.cow(), self.uid);
+        copy.copied_at = self.copied_at.or(Some(0));
+        if let Some(index) = self.index.get() {
+            copy.index = Arc::clone(index).into();
+            copy.copied_at = self.copied_at.or_else(|| Some(index.ticket()));
+        }
+        copy
     }
 
     fn with(&self, graph: SharedGraph, names: Table<true>, uid: u64) -> VectorSet {
@@ -304,6 +370,8 @@ impl VectorSet {
             uid,
             serial: self.serial,
             removed: self.removed,
+            index: OnceLock::new(),
+            copied_at: None,
         }
     }
 
@@ -322,24 +390,59 @@ impl VectorSet {
     }
 }
 
+impl Attributes for VectorSet {
+    fn len(&self) -> usize {
+        VectorSet::len(self)
+    }
+
+    fn attribute(&self, id: u32) -> Option<&[u8]> {
+        VectorSet::attribute(self, id)
+    }
+}
+
 /// The elements that a filter matches.
 struct Matching<'s> {
     set: &'s VectorSet,
     filter: &'s Filter,
+    columns: Option<Bound<'s>>,
+    /// Attributes read.
+    asked: usize,
+}
+
+impl<'s> Matching<'s> {
+    fn new(set: &'s VectorSet, filter: &'s Filter, columns: Option<Bound<'s>>) -> Matching<'s> {
+        Matching { set, filter, columns, asked: 0 }
+    }
 }
 
 impl Matches for Matching<'_> {
     fn is_match(&mut self, id: u32) -> bool {
+        if let Some(answer) = self.columns.as_ref().and_then(|columns| columns.evaluate(self.filter, id)) {
+            return answer;
+        }
+        self.asked += 1;
         self.set.attribute(id).is_some_and(|attribute| self.filter.matches(attribute))
     }
 
+    fn is_quick(&self) -> bool {
+        self.columns.is_some()
+    }
+
+    fn few(&mut self, most: usize) -> Option<Vec<u32>> {
+        self.columns.as_ref()?.lookup(self.filter, most)
+    }
+
     /// In the order of the table: an attribute need not be looked for then.
-    fn each_match(&mut self, _: u32, most: usize, see: &mut dyn FnMut(u32)) {
+    fn each_match(&mut self, len: u32, most: usize, see: &mut dyn FnMut(u32)) {
+        if self.columns.is_some() {
+            return (0..len).take(most).filter(|&id| self.is_match(id)).for_each(see);
+        }
         let with_attributes = self.set.names.iter().filter_map(|member| {
             attribute_of(member.value).and_then(|attribute| Some((number_of(member.value)?, attribute)))
         });
-        let matching = with_attributes.take(most).filter(|(_, attribute)| self.filter.matches(attribute));
-        matching.for_each(|(id, _)| see(id));
+        let (filter, asked) = (self.filter, &mut self.asked);
+        let matching = with_attributes.take(most).inspect(|_| *asked += 1);
+        matching.filter(|(_, attribute)| filter.matches(attribute)).for_each(|(id, _)| see(id));
     }
 }
 

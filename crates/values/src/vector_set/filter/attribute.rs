@@ -9,7 +9,7 @@ use super::Value;
 
 /// What a member is.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Found<'a> {
+pub enum Found<'a> {
     Value(Value<'a>),
     /// A value that filters do not know: an object, or a list with one.
     Other,
@@ -20,8 +20,20 @@ struct Reader<'a> {
     at: usize,
 }
 
+/// One member; what [`members`] would find, whatever other members it were asked for.
+pub fn member<'a>(text: &'a [u8], name: &[u8]) -> Option<Found<'a>> {
+    let mut found = [None];
+    members(text, &[name], &mut found);
+    let [found] = found;
+    found
+}
+
 /// Reads the named members into `found`; false if one is missing.
-pub(super) fn members<'a>(text: &'a [u8], names: &[Box<[u8]>], found: &mut [Option<Found<'a>>]) -> bool {
+pub(super) fn members<'a>(
+    text: &'a [u8],
+    names: &[impl AsRef<[u8]>],
+    found: &mut [Option<Found<'a>>],
+) -> bool {
     let mut reader = Reader { text, at: 0 };
     reader.object(names, found).unwrap_or(false)
 }
@@ -38,7 +50,7 @@ impl<'a> Reader<'a> {
         (self.peek()? == byte).then(|| self.at += 1)
     }
 
-    fn object(&mut self, names: &[Box<[u8]>], found: &mut [Option<Found<'a>>]) -> Option<bool> {
+    fn object(&mut self, names: &[impl AsRef<[u8]>], found: &mut [Option<Found<'a>>]) -> Option<bool> {
         let mut missing = names.len();
         self.expect(b'{')?;
         if self.peek()? == b'}' {
@@ -48,7 +60,7 @@ impl<'a> Reader<'a> {
             self.peek()?;
             let name = self.string()?;
             self.expect(b':')?;
-            match names.iter().position(|wanted| **wanted == *name) {
+            match names.iter().position(|wanted| *wanted.as_ref() == *name) {
                 Some(number) if found[number].is_none() => {
                     found[number] = Some(self.value()?);
                     missing -= 1;
@@ -88,17 +100,22 @@ impl<'a> Reader<'a> {
                     self.at += 1;
                 }
                 let text = std::str::from_utf8(&self.text[from..self.at]).ok()?;
-                text.parse().ok().map(Value::Number)
+                text.parse().ok().filter(|_| self.is_at_end_of_word()).map(Value::Number)
             }
         }
     }
 
     fn word(&mut self, word: &[u8], value: Value<'a>) -> Option<Value<'a>> {
         let is_there = self.text[self.at..].starts_with(word);
-        is_there.then(|| {
-            self.at += word.len();
-            value
-        })
+        self.at += if is_there { word.len() } else { 0 };
+        (is_there && self.is_at_end_of_word()).then_some(value)
+    }
+
+    /// False within what [`Reader::skip`] skips as one word: whether a member is found must not
+    /// depend on whether those before it are read or skipped.
+    fn is_at_end_of_word(&self) -> bool {
+        let next = self.text.get(self.at);
+        next.is_none_or(|byte| byte.is_ascii_whitespace() || b"\",:{}[]".contains(byte))
     }
 
     fn list(&mut self) -> Option<Found<'a>> {

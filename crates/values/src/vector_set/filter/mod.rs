@@ -24,14 +24,14 @@ mod tests;
 
 use std::borrow::Cow;
 
-use attribute::Found;
 use smallvec::SmallVec;
 
+pub(super) use attribute::{Found, member};
 pub use compile::SyntaxError;
 
 /// A value in a filter.
 #[derive(Clone, Debug, PartialEq)]
-enum Value<'a> {
+pub(super) enum Value<'a> {
     Number(f64),
     Text(Cow<'a, [u8]>),
     List(Vec<Value<'a>>),
@@ -39,7 +39,7 @@ enum Value<'a> {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Operator {
+pub(super) enum Operator {
     Or,
     And,
     Greater,
@@ -59,7 +59,7 @@ enum Operator {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-enum Step {
+pub(super) enum Step {
     Constant(Value<'static>),
     /// Number of the member in [`Filter::members`].
     Member(usize),
@@ -69,9 +69,9 @@ enum Step {
 /// A compiled filter.
 #[derive(Clone, Debug)]
 pub struct Filter {
-    steps: Vec<Step>,
+    pub(super) steps: Vec<Step>,
     /// Names of the members of attributes that it needs.
-    members: Vec<Box<[u8]>>,
+    pub(super) members: Vec<Box<[u8]>>,
 }
 
 impl Filter {
@@ -153,7 +153,7 @@ impl Value<'_> {
     }
 
     /// As a number; a text that is none is 0, and so is a list.
-    fn number(&self) -> f64 {
+    pub(super) fn number(&self) -> f64 {
         match self {
             Value::Number(number) => *number,
             Value::Text(text) => braid_base::number::parse_f64(text).unwrap_or(0.0),
