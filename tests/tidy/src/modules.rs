@@ -231,7 +231,7 @@ fn candidates(file: &str, is_root: bool, child: &crate::scan::Declaration) -> Ve
 }
 
 /// Removes `x/..` from a path.
-fn normal(path: &str) -> String {
+pub fn normal(path: &str) -> String {
     let mut parts: Vec<&str> = Vec::new();
     for part in path.split('/') {
         match part {

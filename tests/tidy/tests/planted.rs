@@ -135,6 +135,13 @@ fn unused_dependency() {
     reports(manifest, "crossbeam-utils = \"0.8\"\n", "unused", manifest);
     reports(manifest, "[dependencies.sha1]\nworkspace = true\n", "unused", manifest);
     reports(manifest, "[target.'cfg(unix)'.dev-dependencies]\nsha1 = \"1\"\n", "unused", manifest);
+    let mut files = tree();
+    files.get_mut(manifest).expect("the manifest").push_str("sha1.workspace = true\n");
+    files.insert("fuzz/digest.rs".to_owned(), "use sha1::Sha1;\n".to_owned());
+    assert_eq!(judge(files.clone()).len(), 1);
+    let include = "#[path = \"../../../fuzz/digest.rs\"]\nmod digest;\n";
+    files.get_mut("crates/base/src/text.rs").expect("the file").push_str(include);
+    assert_eq!(judge(files), [], "a file from elsewhere uses it");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 //! use lengthens builds and claims an edge that the crate graph does not have.
 
 use super::violation;
+use crate::modules::normal;
 use crate::{Tree, Violation};
 
 pub const NAME: &str = "unused";
@@ -33,14 +34,29 @@ fn has_word(text: &str, word: &str) -> bool {
     })
 }
 
+/// The files that a source in this folder includes as modules from elsewhere.
+fn included(tree: &Tree, folder: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for (file, text) in tree.files().filter(|(file, _)| file.starts_with(folder) && file.ends_with(".rs")) {
+        let parent = file.rsplit_once('/').map_or("", |(parent, _)| parent);
+        let paths =
+            text.lines().filter_map(|line| line.trim().strip_prefix("#[path = \"")?.strip_suffix("\"]"));
+        found.extend(paths.map(|path| normal(&format!("{parent}/{path}"))));
+    }
+    found
+}
+
 pub fn check(tree: &Tree) -> Vec<Violation> {
     let mut found = Vec::new();
     for (path, manifest) in tree.files() {
         let Some(folder) = path.strip_suffix("Cargo.toml") else { continue };
+        let included = included(tree, folder);
+        let is_source = |file: &str| {
+            file.starts_with(folder) && file.ends_with(".rs") || included.iter().any(|one| one == file)
+        };
         for (name, line) in dependencies(manifest) {
             let word = name.replace('-', "_");
-            let mut sources =
-                tree.files().filter(|(file, _)| file.starts_with(folder) && file.ends_with(".rs"));
+            let mut sources = tree.files().filter(|(file, _)| is_source(file));
             if !sources.any(|(_, text)| has_word(text, &word)) {
                 found.push(violation(NAME, path, line, format!("{name} is unused")));
             }
