@@ -30,7 +30,7 @@ const EXPIRY_NANOS: u64 = 1_000_000;
 const DEFRAG_REVIEW_MS: i64 = 1000;
 /// The part of `maxmemory` by which keys make room, at most, for memory that no value uses.
 const EXCESS_PART: usize = 3;
-/// Parts of what is beyond the limit, or below it, by which keys make more or less room at each run.
+/// Parts of what is beyond the limit, or below it, by which keys make more or less room at a time.
 const EXCESS_RISE: usize = 4;
 const EXCESS_FALL: usize = 16;
 
