@@ -191,8 +191,12 @@ impl Cron {
             return;
         }
         self.next_review_ms = now_ms + DEFRAG_REVIEW_MS;
-        let config = &engine.config;
-        engine.keyspace.review_defrag(defrag_limits(config), now_ms, occupancy);
+        let mut limits = defrag_limits(&engine.config);
+        if excess > 0 {
+            // Keys must go for each block that stays where it is.
+            limits.memory_bytes = 1;
+        }
+        engine.keyspace.review_defrag(limits, now_ms, occupancy);
     }
 
     /// Puts off the next run: with no activity, waking up ten times a second would be a waste.
