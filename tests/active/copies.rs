@@ -115,7 +115,8 @@ fn write_rounds(mut client: RawClient, is_over: &AtomicBool) -> usize {
                 _ => words.extend([counter, set]),
             }
         }
-        let requests: Vec<u8> = words.iter().flat_map(|line| format!("{line}\r\n").into_bytes()).collect();
+        let requests: Vec<u8> =
+            words.iter().map(|line| format!("{line}\r\n").into_bytes()).collect::<Vec<_>>().concat();
         let is_sent = client.try_send(&requests).is_ok();
         let mut replies = words.iter().map(|_| client.try_read());
         if !is_sent || !replies.all(|reply| reply.is_ok_and(|reply| !matches!(reply, Value::Error(_)))) {

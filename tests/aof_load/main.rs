@@ -151,7 +151,7 @@ fn command(words: &[&str]) -> Vec<u8> {
 
 /// Commands, each given as a line of words.
 fn commands(lines: &[&str]) -> Vec<u8> {
-    lines.iter().flat_map(|line| command(&line.split(' ').collect::<Vec<_>>())).collect()
+    lines.iter().map(|line| command(&line.split(' ').collect::<Vec<_>>())).collect::<Vec<_>>().concat()
 }
 
 #[track_caller]

@@ -126,7 +126,7 @@ fn compare(client: &mut RawClient, model: &Model, range: u32) -> Value {
 fn links(client: &mut RawClient, model: &Model) -> Vec<String> {
     let all = model.iter().flat_map(|(key, set)| set.keys().map(move |id| format!("VLINKS {key} e{id}")));
     let all: Vec<String> = all.collect();
-    client.send(&all.iter().flat_map(|line| request(line)).collect::<Vec<u8>>());
+    client.send(&all.iter().map(|line| request(line)).collect::<Vec<_>>().concat());
     all.iter().map(|_| client.read().to_string()).collect()
 }
 
@@ -154,7 +154,7 @@ fn random_steps_with_restarts_and_a_replica() {
         let range = [20, 200, 1500, 400][life % 4];
         for _ in 0..per_life / STEPS_AT_ONCE {
             let all: Vec<_> = (0..STEPS_AT_ONCE).map(|_| step(&mut random, &mut model, range)).collect();
-            client.send(&all.iter().flat_map(|(command, _)| request(command)).collect::<Vec<u8>>());
+            client.send(&all.iter().map(|(command, _)| request(command)).collect::<Vec<_>>().concat());
             for (command, expected) in &all {
                 assert_eq!(client.read(), *expected, "{command}");
             }

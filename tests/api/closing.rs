@@ -67,7 +67,7 @@ fn held(client: &mut RawClient, bytes: u64) {
 /// Sends requests in one packet; none may fail.
 #[track_caller]
 fn packet(client: &mut RawClient, lines: &[&str]) {
-    client.send(&lines.iter().flat_map(|line| request(line)).collect::<Vec<u8>>());
+    client.send(&lines.iter().map(|line| request(line)).collect::<Vec<_>>().concat());
     for line in lines {
         let reply = client.read();
         assert!(!matches!(reply, Value::Error(_)), "{line}: {reply}");

@@ -333,8 +333,9 @@ fn long_ranges_are_read_beside_other_requests() {
     let number = 5_000;
     for start in (0..number).step_by(1000) {
         let requests: Vec<u8> = (start..start + 1000)
-            .flat_map(|at| braid_tests::request(&format!("SET order:{at} {}", "x".repeat(400))))
-            .collect();
+            .map(|at| braid_tests::request(&format!("SET order:{at} {}", "x".repeat(400))))
+            .collect::<Vec<_>>()
+            .concat();
         client.send(&requests);
         (0..1000).for_each(|_| assert_eq!(client.read(), Value::ok()));
     }
@@ -372,7 +373,8 @@ fn concurrent_writes_are_read_completely_and_in_order() {
             scope.spawn(move || {
                 for number in 0..WRITES {
                     let batch = [format!("SET order:{writer} {number}"), format!("SET other {number}")];
-                    let bytes: Vec<u8> = batch.iter().flat_map(|line| braid_tests::request(line)).collect();
+                    let bytes: Vec<u8> =
+                        batch.iter().map(|line| braid_tests::request(line)).collect::<Vec<_>>().concat();
                     client.send(&bytes);
                     assert_eq!((client.read().text(), client.read().text()), ("OK".into(), "OK".into()));
                 }
@@ -553,8 +555,9 @@ fn a_reader_follows_over_failovers_and_crashes() {
                 replica.signal(Signal::STOP);
             }
             let more: Vec<u8> = (number + 1..=number + random.u64(1..50))
-                .flat_map(|number| braid_tests::request(&format!("SET order:1 {number}")))
-                .collect();
+                .map(|number| braid_tests::request(&format!("SET order:1 {number}")))
+                .collect::<Vec<_>>()
+                .concat();
             client.send(&more);
             // What this reads may be lost.
             follower.read_all(&mut primary.connect());

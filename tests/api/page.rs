@@ -58,7 +58,7 @@ fn lines_drawn(browser: &mut Browser, title: &str) -> (u64, u64) {
 /// Sends commands until stopped.
 fn keep_busy(mut client: RawClient, stop: &AtomicBool) {
     let pipeline = ["SET hot value", "GET hot", "HSET hash field value", "INCR count", "SET due 1 EX 100"];
-    let pipeline: Vec<u8> = pipeline.iter().flat_map(|line| request(line)).collect();
+    let pipeline: Vec<u8> = pipeline.iter().map(|line| request(line)).collect::<Vec<_>>().concat();
     while !stop.load(Ordering::Relaxed) {
         client.send(&pipeline);
         for _ in 0..5 {

@@ -30,8 +30,9 @@ fn scan(client: &mut RawClient, options: &str, mut between: impl FnMut(u64)) -> 
 
 fn fill(client: &mut RawClient, prefix: &str, numbers: std::ops::Range<u64>) {
     let count = numbers.end - numbers.start;
-    client
-        .send(&numbers.flat_map(|number| request(&format!("SET {prefix}:{number} v"))).collect::<Vec<u8>>());
+    client.send(
+        &numbers.map(|number| request(&format!("SET {prefix}:{number} v"))).collect::<Vec<_>>().concat(),
+    );
     for _ in 0..count {
         assert_eq!(client.read(), Value::ok());
     }

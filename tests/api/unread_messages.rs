@@ -10,7 +10,7 @@ fn fill(client: &mut RawClient, name_len: usize, value_len: usize, count: usize)
     let value = "v".repeat(value_len);
     for start in (0..count).step_by(500) {
         let set = |number| request(&format!("SET {number:0>name_len$} {value}"));
-        client.send(&(start..start + 500).flat_map(set).collect::<Vec<u8>>());
+        client.send(&(start..start + 500).map(set).collect::<Vec<_>>().concat());
         for _ in 0..500 {
             assert_eq!(client.read(), Value::ok());
         }

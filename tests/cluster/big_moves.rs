@@ -39,7 +39,7 @@ fn tags(client: &mut RawClient) -> Vec<String> {
     let mut found = Vec::new();
     for chunk in all.chunks(DEPTH) {
         let requests =
-            chunk.iter().flat_map(|tag| request(&format!("CLUSTER KEYSLOT {tag}"))).collect::<Vec<u8>>();
+            chunk.iter().map(|tag| request(&format!("CLUSTER KEYSLOT {tag}"))).collect::<Vec<_>>().concat();
         client.send(&requests);
         for tag in chunk {
             if matches!(client.read(), Value::Integer(slot) if slot < i64::from(SLOTS)) {

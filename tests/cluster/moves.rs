@@ -95,7 +95,7 @@ impl Load {
                 },
             };
             let (mut last, mut moved) = (None, None);
-            let bytes: Vec<u8> = requests.iter().flat_map(|text| request(text)).collect();
+            let bytes: Vec<u8> = requests.iter().map(|text| request(text)).collect::<Vec<_>>().concat();
             if client.try_send(&bytes).is_ok() {
                 for _ in requests {
                     last = client.try_read().ok();

@@ -28,7 +28,7 @@ fn write(mut client: RawClient, tag: &str, writer: usize, stop: &AtomicBool, beg
         while number < answered + AHEAD && !stop.load(Relaxed) {
             number += 1;
             let set = |key| request(&format!("SET {{{tag}}}:{writer}:{key} {number}:{pad}"));
-            client.send(&(0..KEYS).flat_map(set).collect::<Vec<u8>>());
+            client.send(&(0..KEYS).map(set).collect::<Vec<_>>().concat());
         }
         if answered == number {
             break;

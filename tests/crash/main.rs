@@ -93,7 +93,7 @@ fn transaction(client: usize, number: u64) -> Vec<u8> {
         &["JSON.SET", &own("document"), "$.records.last", &number],
         &["EXEC"],
     ];
-    lines.iter().flat_map(|line| words::encode(line)).collect()
+    lines.iter().map(|line| words::encode(line)).collect::<Vec<_>>().concat()
 }
 
 /// Sends transactions until the server is gone.
@@ -108,8 +108,10 @@ fn work(server: &TestServer, number: usize, begin: u64) -> Known {
         return known;
     }
     loop {
-        let pipeline: Vec<u8> =
-            (0..PIPELINE as u64).flat_map(|at| transaction(number, known.sent + at + 1)).collect();
+        let pipeline: Vec<u8> = (0..PIPELINE as u64)
+            .map(|at| transaction(number, known.sent + at + 1))
+            .collect::<Vec<_>>()
+            .concat();
         known.sent += PIPELINE as u64;
         if client.try_send(&pipeline).is_err() {
             return known;

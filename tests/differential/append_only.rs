@@ -65,7 +65,8 @@ fn send_commands(server: &TestServer, seed: u64, families: &[&'static Family], c
         let len = generator.random().u64(1..30);
         let lines: Vec<_> = (0..len).map(|_| generator.command()).collect();
         let lines: Vec<_> = lines.into_iter().filter(|line| !ends_something(line)).collect();
-        let bytes: Vec<u8> = lines.iter().flat_map(|line| braid_tests::words::encode(line)).collect();
+        let bytes: Vec<u8> =
+            lines.iter().map(|line| braid_tests::words::encode(line)).collect::<Vec<_>>().concat();
         client.send(&bytes);
         lines.iter().for_each(|_| drop(client.read()));
         sent += lines.len() as u64;

@@ -374,7 +374,7 @@ impl Servers {
 
     /// The replies of both to some requests. `None` if Redis Stack has ended: it is started again.
     fn replies(&mut self, requests: &[Vec<String>], protocol: u8) -> Option<Vec<(Value, Value)>> {
-        let bytes: Vec<u8> = requests.iter().flat_map(|words| encode(words)).collect();
+        let bytes: Vec<u8> = requests.iter().map(|words| encode(words)).collect::<Vec<_>>().concat();
         self.one.send(&bytes);
         self.other.send(&bytes);
         let mut replies = Vec::with_capacity(requests.len());

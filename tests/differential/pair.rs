@@ -98,7 +98,8 @@ impl Side {
         let control = self.control();
         let commands =
             ["FLUSHALL", "SCRIPT FLUSH", "FUNCTION FLUSH", "CONFIG SET maxmemory 0", "CONFIG SET timeout 0"];
-        let request: Vec<u8> = commands.iter().flat_map(|command| braid_tests::request(command)).collect();
+        let request: Vec<u8> =
+            commands.iter().map(|command| braid_tests::request(command)).collect::<Vec<_>>().concat();
         control.try_send(&request).map_err(|_| closed())?;
         for _ in commands {
             control.try_read()?;
@@ -247,7 +248,8 @@ impl Pair {
         manner: Manner,
     ) -> Result<(), Mismatch> {
         let connection = batch[0].connection;
-        let request: Vec<u8> = batch.iter().flat_map(|item| words::encode(&item.command)).collect();
+        let request: Vec<u8> =
+            batch.iter().map(|item| words::encode(&item.command)).collect::<Vec<_>>().concat();
         let mut replies: [Vec<Result<Value, ReadError>>; 2] = [Vec::new(), Vec::new()];
         for side in &mut self.sides {
             // A connection that accepts no more bytes shows up as a missing reply.

@@ -261,7 +261,7 @@ fn time_series_get_the_same_replies_as_on_redis_stack() {
                 [&mut one, &mut other].into_iter().for_each(|client| client.ok("FLUSHALL"));
             }
             let batch: Vec<Vec<String>> = (0..BATCH).map(|_| draw.command()).collect();
-            let bytes: Vec<u8> = batch.iter().flat_map(|words| encode(words)).collect();
+            let bytes: Vec<u8> = batch.iter().map(|words| encode(words)).collect::<Vec<_>>().concat();
             one.send(&bytes);
             other.send(&bytes);
             for words in &batch {

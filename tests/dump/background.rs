@@ -296,8 +296,10 @@ fn copy_on_write_size_is_reported_during_a_save() {
     };
     begin(&mut client);
     // Change all keys, most of which have not been saved yet.
-    let changes: Vec<u8> =
-        (0..2000).flat_map(|number| request(&format!("SETRANGE key:{number} 0 other"))).collect();
+    let changes: Vec<u8> = (0..2000)
+        .map(|number| request(&format!("SETRANGE key:{number} 0 other")))
+        .collect::<Vec<_>>()
+        .concat();
     client.send(&changes);
     (0..2000).for_each(|_| assert!(client.read().integer().is_some()));
     let copied = number(&mut client, "current_cow_size");

@@ -75,8 +75,12 @@ fn run_client(
     let now = || start.elapsed().as_nanos() as u64;
     let mut events = Vec::new();
     for batch in batches {
-        let request: Vec<u8> =
-            batch.iter().flat_map(Operation::commands).flat_map(|command| words::encode(&command)).collect();
+        let request: Vec<u8> = batch
+            .iter()
+            .flat_map(Operation::commands)
+            .map(|command| words::encode(&command))
+            .collect::<Vec<_>>()
+            .concat();
         let sent_ns = now();
         client.try_send(&request).map_err(|_| ReadError::TimedOut)?;
         for operation in batch {

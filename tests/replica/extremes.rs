@@ -68,8 +68,11 @@ fn run(client: &mut RawClient) -> usize {
     for some in requests.chunks(500) {
         let words =
             |request: &Vec<String>| request.iter().map(|word| word.clone().into_bytes()).collect::<Vec<_>>();
-        let bytes: Vec<u8> =
-            some.iter().flat_map(|request| braid_tests::words::encode(&words(request))).collect();
+        let bytes: Vec<u8> = some
+            .iter()
+            .map(|request| braid_tests::words::encode(&words(request)))
+            .collect::<Vec<_>>()
+            .concat();
         client.send(&bytes);
         done += some.iter().filter(|_| !client.read().is_error()).count();
     }

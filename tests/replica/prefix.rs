@@ -88,7 +88,7 @@ impl Load<'_> {
                         _ => vec![format!("SET {} {round}", key(0)), format!("SET pad:{writer} {padding}")],
                     };
                     requests += lines.len();
-                    sent.extend(lines.iter().flat_map(|line| request(line)));
+                    lines.iter().for_each(|line| sent.extend(request(line)));
                 }
             }
             client.send(&sent);
@@ -194,7 +194,7 @@ fn ask(
             replies.push(client.try_read()?);
         }
     } else {
-        let _ = client.try_send(&lines.iter().flat_map(|line| request(line)).collect::<Vec<u8>>());
+        let _ = client.try_send(&lines.iter().map(|line| request(line)).collect::<Vec<_>>().concat());
         for _ in &lines {
             replies.push(client.try_read()?);
         }

@@ -111,7 +111,7 @@ fn transactions_scripts_and_pipelines_wait() {
     assert_eq!(client.call("INCR n").text(), "QUEUED");
     client.send(&request("EXEC"));
     script.send(&request("EVAL \"redis.call('incr', 's') return redis.call('get', 's')\" 1 s"));
-    let many: Vec<u8> = (0..200).flat_map(|_| request("INCR many")).collect();
+    let many: Vec<u8> = (0..200).map(|_| request("INCR many")).collect::<Vec<_>>().concat();
     pipeline.send(&many);
     wide.send(&request("MSET x 1 y 2"));
     for waiting in [&mut client, &mut script, &mut pipeline, &mut wide] {

@@ -297,7 +297,7 @@ fn a_reader_that_does_not_read_is_cut_off_at_the_output_buffer_limit() {
     socket.connect(&server.address().into()).expect("the server accepts");
     let mut lazy = RawClient::from_tcp(socket.into()).expect("a client");
     let before = braid_tests::process::resident_bytes(server.process_id());
-    let request: Vec<u8> = (0..200).flat_map(|_| words::encode(&["GET", "big"])).collect();
+    let request: Vec<u8> = (0..200).map(|_| words::encode(&["GET", "big"])).collect::<Vec<_>>().concat();
     lazy.send(&request);
     wait_for("the lazy reader to be disconnected", || {
         let list = client.call("CLIENT LIST").text();
@@ -397,7 +397,7 @@ fn a_reply_without_end_stops_at_the_output_limit() {
     let mut client = server.connect();
     client.send(&words::encode(&["MULTI"]));
     let queued: Vec<u8> =
-        (0..50).flat_map(|_| words::encode(&["SRANDMEMBER", "set", "-999999999"])).collect();
+        (0..50).map(|_| words::encode(&["SRANDMEMBER", "set", "-999999999"])).collect::<Vec<_>>().concat();
     client.send(&queued);
     client.send(&words::encode(&["EXEC"]));
     let sent = client.read_to_close().expect("the connection ends");

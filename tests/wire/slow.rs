@@ -124,7 +124,7 @@ fn a_slow_reader_of_big_replies_gets_every_byte() {
     let value: Vec<u8> = (0..2_000_000_u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
     assert_eq!(client.call_arguments(&[b"SET", &b"big"[..], &value]), Value::ok());
     let mut reader = server.connect();
-    let request: Vec<u8> = (0..10).flat_map(|_| encode(&["GET", "big"])).collect();
+    let request: Vec<u8> = (0..10).map(|_| encode(&["GET", "big"])).collect::<Vec<_>>().concat();
     reader.send(&request);
     // The value changes while replies with its old content are still being sent; those must not
     // change.

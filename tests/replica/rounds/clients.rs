@@ -98,7 +98,7 @@ fn run(shared: &Shared, number: usize, seed: u64) {
         };
         while !shared.stop.load(SeqCst) && shared.port.load(SeqCst) == port {
             let lines = batch(&mut generator, number, &shared.commands);
-            let bytes: Vec<u8> = lines.iter().flat_map(|line| encode(line)).collect();
+            let bytes: Vec<u8> = lines.iter().map(|line| encode(line)).collect::<Vec<_>>().concat();
             let is_sent = client.try_send(&bytes).is_ok();
             if !is_sent || lines.iter().any(|_| client.try_read().is_err()) {
                 break;
