@@ -31,8 +31,8 @@ const DEFRAG_REVIEW_MS: i64 = 1000;
 /// The part of `maxmemory` by which keys make room, at most, for memory that no value uses.
 const EXCESS_PART: usize = 3;
 /// Parts of what is beyond the limit, or below it, by which keys make more or less room at a time.
-const EXCESS_RISE: usize = 4;
-const EXCESS_FALL: usize = 16;
+const EXCESS_RISE: usize = 24;
+const EXCESS_FALL: usize = 8;
 
 /// Idle milliseconds after which a client's spare capacity is freed, and those of a loop after
 /// which the loop's is.

@@ -14,6 +14,9 @@ const USEFUL_SHARE: u64 = 50;
 /// The first such wait, and the longest, in milliseconds.
 const WAIT_MS: i64 = 10_000;
 const WAIT_MAX_MS: i64 = 320_000;
+/// The same while memory is scarce.
+const WAIT_SCARCE_MS: i64 = 1000;
+const WAIT_SCARCE_MAX_MS: i64 = 8000;
 /// Memory is scarce if pages exceed the limit by more than this part of it.
 const SCARCE_PART: u64 = 32;
 /// The most of a thread's time while it executes requests, unless memory is scarce, in percent.
@@ -164,7 +167,7 @@ impl Defrag {
             return;
         }
         if self.share() > 0 && is_over && !moves_all {
-            self.note_use_of_pass(blocks, now_ms);
+            self.note_use_of_pass(blocks, is_scarce, now_ms);
             // A request lasts until its pass ends.
             self.is_requested.store(false, Relaxed);
         }
@@ -202,11 +205,13 @@ impl Defrag {
 
     /// Puts the next pass off if the last one has moved next to nothing: what is wasted then is
     /// not in memory that can be moved.
-    fn note_use_of_pass(&self, blocks: Blocks, now_ms: i64) {
+    fn note_use_of_pass(&self, blocks: Blocks, is_scarce: bool, now_ms: i64) {
         let moved = blocks.moved.saturating_sub(self.moved_before.load(Relaxed));
         let examined = blocks.examined.saturating_sub(self.examined_before.load(Relaxed));
         if moved * USEFUL_SHARE < examined || examined == 0 {
-            let wait = (self.wait_ms.load(Relaxed) * 2).clamp(WAIT_MS, WAIT_MAX_MS);
+            let (least, most) =
+                if is_scarce { (WAIT_SCARCE_MS, WAIT_SCARCE_MAX_MS) } else { (WAIT_MS, WAIT_MAX_MS) };
+            let wait = (self.wait_ms.load(Relaxed) * 2).clamp(least, most);
             self.wait_ms.store(wait, Relaxed);
             self.not_before_ms.store(now_ms + wait, Relaxed);
         } else {
