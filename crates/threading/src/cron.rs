@@ -336,7 +336,7 @@ impl Cron {
 /// evicted gives pages back only once others have been moved.
 fn excess_bytes(before: usize, limit: usize, resident: usize) -> usize {
     let more = resident.saturating_sub(limit) / EXCESS_RISE;
-    let less = limit.saturating_sub(resident) / EXCESS_FALL;
+    let less = limit.saturating_sub(resident).div_ceil(EXCESS_FALL);
     (before + more).saturating_sub(less).min(limit / EXCESS_PART)
 }
 
@@ -474,5 +474,22 @@ mod tests {
         rig.run(now + 200);
         let (left, _) = rig.engine.keyspace.len(0);
         assert!((1..200).contains(&left), "{left} keys left for the other loop");
+    }
+
+    #[test]
+    fn room_is_made_until_resident_memory_is_within_the_limit() {
+        let limit = 1_000_000;
+        // What is resident beyond the keys, which use what the excess leaves them.
+        let excess_after = |mut excess: usize, waste: usize| {
+            for _ in 0..300 {
+                excess = excess_bytes(excess, limit, limit - excess + waste);
+            }
+            excess
+        };
+        let excess = excess_after(0, 120_000);
+        assert!((115_000..=120_000).contains(&excess), "{excess}");
+        assert!(excess_after(excess, 0) < 100, "the waste is gone, and keys get the room back");
+        assert_eq!(excess_after(0, 900_000), limit / EXCESS_PART, "never all keys");
+        assert_eq!(excess_after(500, 0), 0);
     }
 }
