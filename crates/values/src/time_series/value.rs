@@ -315,8 +315,8 @@ impl Series {
         Samples { chunks, current, from, to }
     }
 
-    /// Shows the samples in a range of times, in order and in runs, until `see` breaks off: for many
-    /// samples much less work than [`Series::samples`].
+    /// Shows the samples in a range of times, in order and in runs, until `see` breaks off: much
+    /// less work than [`Series::samples`] for many samples.
     pub fn runs<B>(
         &self,
         from: u64,
