@@ -39,8 +39,15 @@ fn read(block: &ThinBlock, at: usize) -> u64 {
 
 #[inline]
 fn write(block: &mut ThinBlock, at: usize, count: u64) {
-    let width = block.word() as usize;
-    block.bytes_mut()[at * width..(at + 1) * width].copy_from_slice(&count.to_le_bytes()[..width]);
+    // Copies of a length known beforehand: others are calls.
+    let (width, count) = (block.word(), count.to_le_bytes());
+    let bytes = block.bytes_mut();
+    match width {
+        1 => bytes[at] = count[0],
+        2 => bytes[at * 2..at * 2 + 2].copy_from_slice(&count[..2]),
+        4 => bytes[at * 4..at * 4 + 4].copy_from_slice(&count[..4]),
+        _ => bytes[at * 8..at * 8 + 8].copy_from_slice(&count),
+    }
 }
 
 impl Cells {

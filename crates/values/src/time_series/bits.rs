@@ -42,8 +42,10 @@ impl<'a> Reader<'a> {
     #[inline]
     pub fn peek(&self) -> u64 {
         let (word, used) = (self.at / 64, self.at % 64);
-        let low = self.words.get(word).copied().unwrap_or(0);
-        let high = self.words.get(word + 1).copied().unwrap_or(0);
+        let (low, high) = match self.words.get(word..word + 2) {
+            Some(&[low, high]) => (low, high),
+            _ => (self.words.get(word).copied().unwrap_or(0), 0),
+        };
         // In two steps, since nothing is shifted in if nothing has been used.
         low >> used | high << 1 << (63 - used)
     }

@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Ranges of a series: its samples, or values of buckets of equal length.
 
+use std::ops::ControlFlow;
+
 use super::Sample;
 use super::fold::{Fold, Kind, between, bucket_end, bucket_of};
 use super::value::Series;
+
+/// Takes samples that follow those before, and may break off.
+pub(super) type See<'a> = dyn FnMut(&[Sample]) -> ControlFlow<()> + 'a;
 
 /// Most empty buckets that a reply may report: they cost memory although there is no sample.
 pub const EMPTY_BUCKETS_MAX: usize = 1_000_000;
@@ -54,6 +59,22 @@ impl Range {
         listed && self.values.is_none_or(|(least, most)| sample.value >= least && sample.value <= most)
     }
 
+    /// Shows the samples of a series from a time on that are asked for, and the one after them.
+    fn runs(&self, series: &Series, from: u64, extra: Option<Sample>, see: &mut See) -> ControlFlow<()> {
+        let is_filtered = self.times.is_some() || self.values.is_some();
+        let mut taken = Vec::new();
+        let mut see = |run: &[Sample]| {
+            if !is_filtered {
+                return see(run);
+            }
+            taken.clear();
+            taken.extend(run.iter().filter(|sample| self.takes(**sample)));
+            if taken.is_empty() { ControlFlow::Continue(()) } else { see(&taken) }
+        };
+        series.runs(from, self.to, &mut see)?;
+        extra.map_or(ControlFlow::Continue(()), |extra| see(&[extra]))
+    }
+
     /// The samples or buckets of a series. `extra`: a sample after all of the series.
     ///
     /// # Errors
@@ -69,15 +90,17 @@ impl Range {
             let samples = extra.into_iter().chain(series.samples_back(from, self.to));
             return Ok(samples.filter(|sample| self.takes(*sample)).take(self.most).collect());
         }
-        let samples = series.samples(from, self.to).chain(extra);
+        let runs = |see: &mut See| self.runs(series, from, extra, see);
         let Some(buckets) = &self.buckets else {
-            return Ok(match (&self.times, self.values) {
-                (None, None) => samples.take(self.most).collect(),
-                _ => samples.filter(|sample| self.takes(*sample)).take(self.most).collect(),
+            let mut out = Vec::new();
+            let _ = runs(&mut |run| {
+                out.extend_from_slice(&run[..run.len().min(self.most - out.len())]);
+                if out.len() < self.most { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
             });
+            return Ok(out);
         };
         let kept = |sample: &Sample| sample.time >= series.kept_from();
-        let ends = Ends {
+        let ends = || Ends {
             from,
             to: self.to,
             before: from.checked_sub(1).and_then(|before| series.at_or_before(before)).filter(kept),
@@ -93,7 +116,7 @@ impl Range {
                 kind => kind,
             };
         }
-        let mut all = buckets.of(samples.filter(|sample| self.takes(*sample)), ends, most)?;
+        let mut all = buckets.of(runs, ends, most)?;
         if self.is_reverse {
             all.reverse();
         }
@@ -112,15 +135,15 @@ pub(super) struct Ends {
 }
 
 impl Buckets {
-    /// The values of the buckets of samples, until there are `most`.
+    /// The values of the buckets of samples, until there are `most`. `runs` shows the samples.
     pub(super) fn of(
         &self,
-        samples: impl Iterator<Item = Sample>,
-        ends: Ends,
+        runs: impl FnOnce(&mut See) -> ControlFlow<()>,
+        ends: impl FnOnce() -> Ends,
         most: usize,
     ) -> Result<Vec<Sample>, TooManyEmpty> {
         if self.kind == Kind::Twa {
-            let line = Line::new(samples, ends);
+            let line = Line::new(runs, ends());
             return line.map_or(Ok(Vec::new()), |line| self.weighted(&line, most));
         }
         let mut out = Vec::new();
@@ -128,26 +151,38 @@ impl Buckets {
         // Start and end of the current bucket.
         let mut current: Option<(u64, u64)> = None;
         let (mut last_value, mut empty) = (0.0, 0);
-        for sample in samples {
-            if current.is_none_or(|(_, end)| sample.time >= end) {
-                let start = bucket_of(sample.time, self.span, self.align);
-                if let Some((last, end)) = current {
-                    out.push(Sample { time: self.stamp(last), value: fold.value() });
-                    if self.with_empty && end < start {
-                        self.fill(end..start, last_value, &mut out, &mut empty, most)?;
+        let mut outcome = Ok(());
+        let is_cut = runs(&mut |mut run| {
+            while let Some(first) = run.first() {
+                let mut until = current.map_or(0, |(_, end)| end);
+                if first.time >= until {
+                    let start = bucket_of(first.time, self.span, self.align);
+                    if let Some((last, end)) = current {
+                        out.push(Sample { time: self.stamp(last), value: fold.value() });
+                        if self.with_empty && end < start {
+                            outcome = self.fill(end..start, last_value, &mut out, &mut empty, most);
+                        }
+                        if outcome.is_err() || out.len() >= most {
+                            return ControlFlow::Break(());
+                        }
                     }
-                    if out.len() >= most {
-                        return Ok(out);
-                    }
+                    until = bucket_end(start, self.span, self.align);
+                    fold.start(start, until, None);
+                    current = Some((start, until));
                 }
-                let end = bucket_end(start, self.span, self.align);
-                fold.start(start, end, None);
-                current = Some((start, end));
+                let is_within = |sample: &&Sample| sample.time < until;
+                let (these, later) = match run.last().filter(is_within) {
+                    Some(_) => (run, &[][..]),
+                    None => run.split_at(run.iter().take_while(is_within).count().max(1)),
+                };
+                fold.add_run(these);
+                last_value = these.last().map_or(last_value, |last| last.value);
+                run = later;
             }
-            fold.add(sample);
-            last_value = sample.value;
-        }
-        if let Some((last, _)) = current {
+            ControlFlow::Continue(())
+        });
+        outcome?;
+        if let (Some((last, _)), ControlFlow::Continue(())) = (current, is_cut) {
             out.push(Sample { time: self.stamp(last), value: fold.value() });
         }
         Ok(out)
@@ -231,10 +266,13 @@ struct Line {
 
 impl Line {
     /// `None` if there is no line in the range.
-    fn new(samples: impl Iterator<Item = Sample>, ends: Ends) -> Option<Line> {
+    fn new(runs: impl FnOnce(&mut See) -> ControlFlow<()>, ends: Ends) -> Option<Line> {
         let mut points: Vec<Sample> = ends.before.into_iter().collect();
         let first = points.len();
-        points.extend(samples);
+        let _ = runs(&mut |run| {
+            points.extend_from_slice(run);
+            ControlFlow::Continue(())
+        });
         let within = first..points.len();
         points.extend(ends.after);
         let from = points.first()?.time.max(ends.from);

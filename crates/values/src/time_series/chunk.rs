@@ -2,6 +2,8 @@
 //! Chunks: runs of samples, compressed or not. A chunk has a size in bytes that limits it, as in
 //! Redis Stack, but takes only the memory of what is in it.
 
+use std::ops::ControlFlow;
+
 use braid_base::relocation::Mover;
 
 use super::Sample;
@@ -9,6 +11,9 @@ use super::packed::{Packed, PackedIter};
 
 /// Bytes of a sample that is not compressed.
 pub(super) const SAMPLE_BYTES: u32 = 16;
+
+/// Samples of a packed chunk that are unpacked at once: few are in vain at the end of a range.
+const RUN_LEN: usize = 32;
 
 /// Samples that are not compressed.
 #[derive(Clone, Debug)]
@@ -96,6 +101,37 @@ impl Chunk {
             Chunk::Packed(packed) => ChunkIter::Packed(packed.iter()),
             Chunk::Plain(plain) => ChunkIter::Plain(plain.samples.iter()),
         }
+    }
+
+    /// Shows the samples in a range of times, in order and in runs, until `see` breaks off.
+    pub fn runs<B>(
+        &self,
+        from: u64,
+        to: u64,
+        mut see: impl FnMut(&[Sample]) -> ControlFlow<B>,
+    ) -> ControlFlow<B> {
+        match self {
+            Chunk::Packed(packed) => {
+                let mut samples = packed.iter();
+                let mut block = [Sample::default(); RUN_LEN];
+                while let count @ 1.. = samples.fill(&mut block) {
+                    let run = within(&block[..count], from, to);
+                    if !run.is_empty() {
+                        see(run)?;
+                    }
+                    if block[count - 1].time >= to {
+                        break;
+                    }
+                }
+            }
+            Chunk::Plain(plain) => {
+                let run = within(&plain.samples, from, to);
+                if !run.is_empty() {
+                    see(run)?;
+                }
+            }
+        }
+        ControlFlow::Continue(())
     }
 
     /// Gives unused memory back.
@@ -186,6 +222,18 @@ impl Chunk {
             }
         }
     }
+}
+
+/// The part of a run that is in a range of times.
+fn within(run: &[Sample], from: u64, to: u64) -> &[Sample] {
+    let is_whole =
+        run.first().is_some_and(|first| first.time >= from) && run.last().is_some_and(|last| last.time <= to);
+    if is_whole {
+        return run;
+    }
+    let first = run.partition_point(|sample| sample.time < from);
+    let end = run.partition_point(|sample| sample.time <= to);
+    run.get(first..end).unwrap_or_default()
 }
 
 /// The samples of a chunk, in order.

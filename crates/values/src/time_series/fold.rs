@@ -58,8 +58,15 @@ impl Kind {
 /// The start of the bucket of a time: the greatest time not after it that is a whole number of
 /// buckets from `align`, or 0.
 pub fn bucket_of(time: u64, span: u64, align: u64) -> u64 {
-    let (time, span, align) = (i128::from(time), i128::from(span.max(1)), i128::from(align));
-    u64::try_from(time - (time - align).rem_euclid(span)).unwrap_or(0)
+    let span = span.max(1);
+    let past = match time.checked_sub(align) {
+        Some(since) => since % span,
+        None => match (align - time) % span {
+            0 => 0,
+            until => span - until,
+        },
+    };
+    time.saturating_sub(past)
 }
 
 /// The end of the bucket that begins here: the first one may be cut off at 0.
@@ -221,6 +228,20 @@ impl Fold {
             }
             State::Area(area) => area.add(sample),
         }
+    }
+
+    /// Adds samples in order, later than those before.
+    pub fn add_run(&mut self, run: &[Sample]) {
+        if let State::Mean { sum, count, overflown: false } = &mut self.state {
+            let total = run.iter().fold(*sum, |sum, sample| sum + sample.value);
+            // If it overflowed on the way, the samples are looked at one by one.
+            if total.is_finite() {
+                *sum = total;
+                *count += run.len() as f64;
+                return;
+            }
+        }
+        run.iter().for_each(|&sample| self.add(sample));
     }
 
     /// Ends a bucket, now that the next sample is known.

@@ -143,8 +143,7 @@ impl Packed {
         let fits = samples.last.time == head.last.time
             && samples.last.value.to_bits() == head.last.value.to_bits()
             && (head.count == 1 || samples.interval == head.interval)
-            && (u32::from(samples.leading), u32::from(samples.trailing))
-                == (u32::from(head.leading), u32::from(head.trailing));
+            && (samples.leading, samples.trailing) == (u32::from(head.leading), u32::from(head.trailing));
         (is_whole && fits).then_some(packed)
     }
 
@@ -251,8 +250,8 @@ impl Packed {
                 first: self.head.first,
                 last: rest.last,
                 interval: rest.interval,
-                leading: rest.leading,
-                trailing: rest.trailing,
+                leading: rest.leading as u8,
+                trailing: rest.trailing as u8,
             };
             kept.words.reserve_exact(self.words.len() + 4);
             kept.words.extend_from_slice(&self.words[..bits.div_ceil(64) as usize]);
@@ -280,8 +279,8 @@ impl Packed {
             is_first: true,
             last: self.head.first,
             interval: 0,
-            leading: NO_WINDOW,
-            trailing: NO_WINDOW,
+            leading: NO_WINDOW.into(),
+            trailing: NO_WINDOW.into(),
         }
     }
 }
@@ -294,20 +293,37 @@ pub(super) struct PackedIter<'a> {
     is_first: bool,
     last: Sample,
     interval: u64,
-    leading: u8,
-    trailing: u8,
+    // Bounds of the last window, of which there are at most 64 bits together.
+    leading: u32,
+    trailing: u32,
 }
 
 impl PackedIter<'_> {
+    /// Reads the samples that follow into a block, until it is full; their number.
     #[inline]
-    fn read_time(&mut self) {
+    pub fn fill(&mut self, block: &mut [Sample]) -> usize {
+        // A copy of its own can stay in registers.
+        let mut samples = self.clone();
+        let mut count = 0;
+        for (place, sample) in block.iter_mut().zip(samples.by_ref()) {
+            *place = sample;
+            count += 1;
+        }
+        *self = samples;
+        count
+    }
+
+    /// Reads a time; the 64 bits after it, or fewer and then zeros, but at least a value's code.
+    #[inline]
+    fn read_time(&mut self) -> u64 {
         let next = self.reader.peek();
         let ones = (!next).trailing_zeros().min(6);
+        if ones == 0 {
+            self.reader.skip(1);
+            self.last.time = self.last.time.wrapping_add(self.interval);
+            return next >> 1;
+        }
         let change = match ones {
-            0 => {
-                self.reader.skip(1);
-                0
-            }
             6 => {
                 self.reader.skip(6);
                 self.reader.take(64)
@@ -321,27 +337,27 @@ impl PackedIter<'_> {
         };
         self.interval = self.interval.wrapping_add(change);
         self.last.time = self.last.time.wrapping_add(self.interval);
+        self.reader.peek()
     }
 
+    /// Reads a value, whose code is at the start of these bits.
     #[inline]
-    fn read_value(&mut self) {
-        let next = self.reader.peek();
+    fn read_value(&mut self, next: u64) {
         if next & 1 == 0 {
             self.reader.skip(1);
             return;
         }
-        if next & 2 == 0 {
-            self.reader.skip(2);
-        } else {
-            self.reader.skip(13);
-            self.leading = (next >> 2 & 31) as u8;
-            let width = (next >> 7 & 63) as u8 + 1;
-            // Only damaged chunks have windows beyond the value.
-            self.trailing = 64u8.saturating_sub(self.leading + width);
-        }
-        let width = 64u32.saturating_sub(u32::from(self.leading) + u32::from(self.trailing));
-        let change = self.reader.take(width);
-        let change = change.checked_shl(u32::from(self.trailing)).unwrap_or(0);
+        // New windows come at random, so this is not to be a branch.
+        let is_new = next & 2 != 0;
+        let (leading, width) = ((next >> 2 & 31) as u32, (next >> 7 & 63) as u32 + 1);
+        // Only damaged chunks have windows beyond the value.
+        let trailing = 64u32.saturating_sub(leading + width);
+        self.leading = if is_new { leading } else { self.leading };
+        self.trailing = if is_new { trailing } else { self.trailing };
+        self.reader.skip(if is_new { 13 } else { 2 });
+        // Nothing is left of the bits if there has been no window, which again is damage.
+        let change = self.reader.peek() << self.leading << self.trailing >> self.leading;
+        self.reader.skip(64 - self.leading - self.trailing);
         self.last.value = f64::from_bits(self.last.value.to_bits() ^ change);
     }
 }
@@ -355,8 +371,8 @@ impl Iterator for PackedIter<'_> {
         if self.is_first {
             self.is_first = false;
         } else {
-            self.read_time();
-            self.read_value();
+            let next = self.read_time();
+            self.read_value(next);
         }
         Some(self.last)
     }

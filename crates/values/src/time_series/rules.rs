@@ -161,13 +161,13 @@ impl Series {
             with_empty: false,
         };
         let end = bucket_end(start, rule.span, rule.align).saturating_sub(1);
-        let ends = Ends {
+        let ends = || Ends {
             from: start,
             to: end.saturating_add(1),
             before: start.checked_sub(1).and_then(|before| self.at_or_before(before)),
             after: end.checked_add(1).and_then(|after| self.samples(after, u64::MAX).next()),
         };
-        let all = buckets.of(self.samples(start, end), ends, usize::MAX).ok()?;
+        let all = buckets.of(|see| self.runs(start, end, see), ends, usize::MAX).ok()?;
         all.first().map(|bucket| bucket.value)
     }
 

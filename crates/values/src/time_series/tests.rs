@@ -8,8 +8,8 @@ use braid_rdb::{Format, Limits, ValueRef};
 use proptest::prelude::*;
 
 use super::Sample;
-use super::buckets::Range;
-use super::fold::{bucket_end, bucket_of};
+use super::buckets::{Buckets, Range, Stamp};
+use super::fold::{Fold, Kind, bucket_end, bucket_of};
 use super::labels::Labels;
 use super::value::{Policy, Series, Settings};
 
@@ -87,6 +87,51 @@ proptest! {
     fn a_time_is_in_its_bucket(time in 0u64..1 << 62, span in 1u64..1 << 62, align in 0u64..1 << 62) {
         let start = bucket_of(time, span, align);
         prop_assert!(start <= time && time < bucket_end(start, span, align));
+        let is_aligned = (i128::from(start) - i128::from(align)).rem_euclid(i128::from(span)) == 0;
+        prop_assert!(is_aligned || start == 0);
+    }
+}
+
+/// Samples are put into buckets in runs, of which many end within a bucket and a chunk.
+#[test]
+fn buckets_have_the_values_of_their_samples() {
+    const SPANS: [(u64, u64, u64, u64); 5] = [
+        (0, u64::MAX, 1, 0),
+        (0, u64::MAX, 250, 3),
+        (95, 7_777, 64, 1000),
+        (500, 505, 10, 0),
+        (1, 1 << 40, 1 << 30, 0),
+    ];
+    for is_packed in [true, false] {
+        let settings = Settings { chunk_size: 512, is_packed, ..Settings::default() };
+        let mut series = Series::new(settings, Labels::default());
+        for number in 0..1_000u64 {
+            let time = number * 10 + number % 7 + number / 100 * 1_000;
+            // Two neighbours at times of which the sum overflows.
+            let value = if number % 250 >= 248 { f64::MAX } else { (number * number % 1009) as f64 / 8.0 };
+            series.add(Sample { time, value }, None).expect("in order");
+        }
+        assert!(series.chunk_count() > 3);
+        let kinds = Kind::ALL.into_iter().map(|(kind, _)| kind).filter(|kind| *kind != Kind::Twa);
+        for (kind, (from, to, span, align)) in kinds.flat_map(|kind| SPANS.map(|span| (kind, span))) {
+            for (values, most) in [(None, usize::MAX), (Some((10.0, 100.0)), usize::MAX), (None, 3)] {
+                let mut expected: Vec<(u64, Fold)> = Vec::new();
+                let is_taken = |value| values.is_none_or(|(least, most)| (least..=most).contains(&value));
+                for sample in series.samples(from, to).filter(|sample| is_taken(sample.value)) {
+                    let start = bucket_of(sample.time, span, align);
+                    if expected.last().is_none_or(|(last, _)| *last != start) {
+                        expected.push((start, Fold::new(kind)));
+                    }
+                    expected.last_mut().expect("just made").1.add(sample);
+                }
+                let buckets = Some(Buckets { kind, span, align, stamp: Stamp::Start, with_empty: false });
+                let asked = Range { values, most, buckets, ..range(from, to, false) };
+                let found = asked.of(&series, None).expect("no empty ones");
+                let found: Vec<_> = found.iter().map(|found| (found.time, found.value.to_bits())).collect();
+                let expected = expected.iter().map(|(start, fold)| (*start, fold.value().to_bits()));
+                assert_eq!(found, expected.take(most).collect::<Vec<_>>(), "{asked:?}");
+            }
+        }
     }
 }
 
