@@ -100,7 +100,8 @@ fn no_history_violates() {
     // The histories are not trivial.
     assert!(sum.units as u64 > count * 30, "too few units");
     assert!(sum.crashes as u64 > count && sum.copies as u64 > count, "too few crashes or full copies");
-    assert!(sum.beside_copies[1] as u64 > count / 20, "too few units beside a copy");
+    // Their number varies with the keys of hash tables, which are new in each run.
+    assert!(sum.beside_copies[1] as u64 > count / 40, "too few units beside a copy");
     assert!(sum.keys as u64 > count, "too few keys are left");
     assert!(sum.evictions as u64 > count, "too few evictions");
 }
