@@ -19,6 +19,19 @@ pub use double_text::DoubleText;
 pub use float::{format_f64_17, format_f64_shortest, parse_f64, parse_f64_bound};
 pub(crate) use float::{is_infinity, read_exponent, read_hexadecimal, split_sign};
 
+/// A word for each float but NaN, in the same order; that of `-0` is before that of `0`.
+#[inline]
+pub fn ordered_bits(number: f64) -> u64 {
+    let bits = number.to_bits();
+    if bits >> 63 == 1 { !bits } else { bits | 1 << 63 }
+}
+
+/// The float of a word of [`ordered_bits`].
+#[inline]
+pub fn from_ordered_bits(word: u64) -> f64 {
+    f64::from_bits(if word >> 63 == 1 { word & !(1 << 63) } else { !word })
+}
+
 /// Longest text of an `i64` or `u64`, in bytes: `-9223372036854775808`, `18446744073709551615`.
 pub const INTEGER_LEN_MAX: usize = 20;
 
@@ -251,6 +264,16 @@ pub fn parse_memory_size(text: &[u8]) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn words_of_floats_are_in_their_order() {
+        let floats =
+            [f64::NEG_INFINITY, -1e300, -1.5, -f64::MIN_POSITIVE, -0.0, 0.0, 5e-324, 1.0, f64::INFINITY];
+        assert!(floats.map(ordered_bits).is_sorted_by(|one, next| one < next));
+        for float in floats {
+            assert_eq!(from_ordered_bits(ordered_bits(float)).to_bits(), float.to_bits());
+        }
+    }
     use proptest::prelude::*;
 
     #[test]

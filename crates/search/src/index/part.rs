@@ -10,6 +10,7 @@
 use std::hash::BuildHasher;
 use std::ops::{self, ControlFlow};
 
+use braid_base::number::{from_ordered_bits, ordered_bits};
 use braid_base::relocation::Mover;
 use foldhash::fast::RandomState;
 use hashbrown::{HashMap, HashTable};
@@ -113,14 +114,12 @@ pub struct Part {
 }
 
 fn number_entry(number: f64, doc: DocId) -> NumberEntry {
-    let bits = number.to_bits();
-    let ordered = if bits >> 63 == 1 { !bits } else { bits | 1 << 63 };
+    let ordered = ordered_bits(number);
     [(ordered >> 32) as u32, ordered as u32, doc]
 }
 
 fn number_of(entry: NumberEntry) -> f64 {
-    let ordered = u64::from(entry[0]) << 32 | u64::from(entry[1]);
-    f64::from_bits(if ordered >> 63 == 1 { ordered & !(1 << 63) } else { !ordered })
+    from_ordered_bits(u64::from(entry[0]) << 32 | u64::from(entry[1]))
 }
 
 impl Part {

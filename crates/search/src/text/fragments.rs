@@ -147,7 +147,7 @@ impl Fragment {
         let Some(missing @ 1..) = len.checked_sub(others) else { return self.bytes.clone() };
         // An odd word counts for neither side.
         let context = (missing / 2).saturating_mul(WORD_BYTES);
-        let separates = |at: usize| text.as_bytes().get(at).is_some_and(|&byte| is_separator(byte));
+        let separates = |at| separates(text, at);
         let mut start = self.bytes.start.saturating_sub(context).max(bounds.start);
         while start < self.bytes.start && !separates(start) {
             start += 1;
@@ -170,12 +170,16 @@ impl Fragment {
     }
 }
 
+/// True if there is a byte at this offset that is between words.
+fn separates(text: &str, at: usize) -> bool {
+    text.as_bytes().get(at).is_some_and(|&byte| is_separator(byte))
+}
+
 /// The beginning of a text without matches.
 fn beginning(text: &str, options: &Summary) -> String {
     let words = options.fragments.saturating_mul(options.fragment_len);
     let mut last = words.saturating_mul(WORD_BYTES).saturating_add(WORD_BYTES - 1).min(text.len());
-    let separates = |at: usize| text.as_bytes().get(at).is_some_and(|&byte| is_separator(byte));
-    while last > 0 && !separates(last) {
+    while last > 0 && !separates(text, last) {
         last -= 1;
     }
     let mut out = String::new();

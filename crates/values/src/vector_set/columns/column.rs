@@ -16,6 +16,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::hash::BuildHasher;
 use std::ops::RangeInclusive;
 
+use braid_base::number::ordered_bits;
 use smallvec::SmallVec;
 
 use super::super::filter::{Found, Value};
@@ -54,9 +55,7 @@ pub struct Column {
 
 fn number_key(number: f64) -> u32 {
     // The sum makes one zero of both.
-    let bits = (number + 0.0).to_bits();
-    let ordered = if bits >> 63 == 1 { !bits } else { bits | 1 << 63 };
-    (ordered >> 33) as u32
+    (ordered_bits(number + 0.0) >> 33) as u32
 }
 
 fn entry(key: u32, id: u32) -> u64 {
