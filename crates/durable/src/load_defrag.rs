@@ -25,6 +25,7 @@ pub fn defrag_limits(config: &Config) -> Limits {
         percent: (config.active_defrag_threshold_lower(), config.active_defrag_threshold_upper()),
         cycle: (config.active_defrag_cycle_min(), config.active_defrag_cycle_max()),
         memory_bytes: config.maxmemory(),
+        keys_make_room: false,
     }
 }
 

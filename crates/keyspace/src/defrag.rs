@@ -105,10 +105,10 @@ fn step(
         };
         walk.shard = Some(index);
         if index as usize >= keyspace.shard_count() {
-            let is_done = match keyspace.documents() {
-                _ if index as usize == keyspace.shard_count() => others(&mut mover),
-                Some(documents) => documents.relocate(&mut mover),
-                None => true,
+            let is_done = if index as usize == keyspace.shard_count() {
+                others(&mut mover)
+            } else {
+                keyspace.documents().is_none_or(|documents| documents.relocate(&mut mover))
             };
             if is_done {
                 *walk = Walk::default();

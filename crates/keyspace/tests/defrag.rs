@@ -22,8 +22,14 @@ static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 const NOW: i64 = 1_000_000;
 const KEYS: u32 = if cfg!(miri) { 60 } else { 3000 };
-const OFF: Limits =
-    Limits { is_enabled: false, ignore_bytes: 1, percent: (10, 100), cycle: (1, 25), memory_bytes: 0 };
+const OFF: Limits = Limits {
+    is_enabled: false,
+    ignore_bytes: 1,
+    percent: (10, 100),
+    cycle: (1, 25),
+    memory_bytes: 0,
+    keys_make_room: false,
+};
 
 fn keyspace(threads: usize) -> Keyspace {
     let shape = Shape { shards: 4, databases: 2, threads, threads_max: 2 };
@@ -258,6 +264,8 @@ fn scarce_memory_is_worth_more_time() {
     assert_eq!(shares(), (25, 25));
     keyspace.review_defrag(on, NOW, found(10_000));
     assert_eq!(shares(), (25, 4));
+    keyspace.review_defrag(Limits { keys_make_room: true, ..on }, NOW, found(9_000));
+    assert_eq!(shares(), (25, 25), "whatever the waste");
     keyspace.review_defrag(Limits { is_enabled: false, ..on }, NOW, found(20_000));
     assert_eq!(shares(), (0, 0));
 }

@@ -14,6 +14,7 @@ use braid_durable::load_defrag::defrag_limits;
 use braid_durable::{append_only, background_save};
 use braid_executor::memory::{self, make_room};
 use braid_executor::{Engine, Worker, client_eviction, dispatch};
+use braid_keyspace::defrag::Limits;
 use braid_keyspace::expiry;
 use braid_process::memory::resident_bytes;
 use braid_replica::cron;
@@ -28,6 +29,8 @@ const EXPIRY_NANOS: u64 = 1_000_000;
 
 /// Milliseconds between two looks at the waste of memory.
 const DEFRAG_REVIEW_MS: i64 = 1000;
+/// Milliseconds between two looks at the resident memory.
+const EXCESS_MS: i64 = 100;
 /// The part of `maxmemory` by which keys make room, at most, for memory that no value uses.
 const EXCESS_PART: usize = 3;
 /// Parts of what is beyond the limit, or below it, by which keys make more or less room at a time.
@@ -59,6 +62,8 @@ pub struct Cron {
     idle_since: Option<i64>,
     /// When the waste of memory is next looked at.
     next_review_ms: i64,
+    /// When the resident memory is.
+    next_excess_ms: i64,
 }
 
 impl Cron {
@@ -74,6 +79,7 @@ impl Cron {
             done: 0,
             idle_since: None,
             next_review_ms: 0,
+            next_excess_ms: 0,
         }
     }
 
@@ -132,7 +138,8 @@ impl Cron {
             append_only::append_only_cron(engine, now_ms);
             cron::check_replicas(engine, now_ms);
             memory::note_uncounted_bytes(engine);
-            self.review_memory(engine, now_ms);
+            self.note_excess(engine, now_ms);
+            self.review_defrag(engine, now_ms);
         }
         if engine.keyspace.gate.enter_unless_busy(self.slot) == Entered::Busy {
             // A script has stopped the world for long.
@@ -174,9 +181,24 @@ impl Cron {
         engine.telemetry.threads[self.slot].cron_nanos.add(Ticks::now().nanos_since(start));
     }
 
-    /// Notes the resident memory for which keys have to make room, and decides about once a second
-    /// whether the memory is to be defragmented.
-    fn review_memory(&mut self, engine: &Engine, now_ms: i64) {
+    /// Decides about once a second whether the memory is to be defragmented.
+    fn review_defrag(&mut self, engine: &Engine, now_ms: i64) {
+        if now_ms < self.next_review_ms || engine.attention.get() & LOADING != 0 {
+            return;
+        }
+        self.next_review_ms = now_ms + DEFRAG_REVIEW_MS;
+        let keys_make_room = engine.memory.excess_bytes.load(Relaxed) > 0;
+        let limits = Limits { keys_make_room, ..defrag_limits(&engine.config) };
+        engine.keyspace.review_defrag(limits, now_ms, occupancy);
+    }
+
+    /// Notes the resident memory for which keys have to make room: ten times a second at most,
+    /// however often the cron runs, since each look changes it by a part.
+    fn note_excess(&mut self, engine: &Engine, now_ms: i64) {
+        if now_ms < self.next_excess_ms {
+            return;
+        }
+        self.next_excess_ms = now_ms + EXCESS_MS;
         let excess = match engine.config.maxmemory_resident_limit() {
             true => {
                 let uncounted = engine.memory.uncounted_bytes.load(Relaxed);
@@ -187,16 +209,6 @@ impl Cron {
             false => 0,
         };
         engine.memory.excess_bytes.store(excess, Relaxed);
-        if now_ms < self.next_review_ms || engine.attention.get() & LOADING != 0 {
-            return;
-        }
-        self.next_review_ms = now_ms + DEFRAG_REVIEW_MS;
-        let mut limits = defrag_limits(&engine.config);
-        if excess > 0 {
-            // Keys must go for each block that stays where it is.
-            limits.memory_bytes = 1;
-        }
-        engine.keyspace.review_defrag(limits, now_ms, occupancy);
     }
 
     /// Puts off the next run: with no activity, waking up ten times a second would be a waste.

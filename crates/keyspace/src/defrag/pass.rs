@@ -38,13 +38,16 @@ pub struct Limits {
     /// The memory limit (`maxmemory`); 0 without one. With more than this in use by the pages,
     /// memory is scarce.
     pub memory_bytes: u64,
+    /// Memory is scarce in any case: keys make room for waste, so each block that stays costs some.
+    pub keys_make_room: bool,
 }
 
 impl Limits {
     /// True if the waste takes memory beyond the limit that is set for data.
     fn is_scarce(&self, found: Occupancy) -> bool {
         let most = self.memory_bytes + self.memory_bytes / SCARCE_PART;
-        self.is_enabled && self.memory_bytes > 0 && found.active as u64 > most
+        let is_beyond = self.memory_bytes > 0 && found.active as u64 > most;
+        self.is_enabled && (is_beyond || self.keys_make_room)
     }
 
     /// The share of each thread's time, in percent; 0 if there is too little waste.
