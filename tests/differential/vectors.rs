@@ -4,7 +4,9 @@
 //!
 //! The sets are so small that both servers find all of the most similar elements. What differs on
 //! purpose is in `docs/vector-sets.md`, and is not drawn here: links, random elements, and the
-//! order of elements with equal scores, which only sets of signs have.
+//! order of elements with equal scores, which only sets of signs have. Redis counts what quantisation
+//! has done to the lengths of vectors as similarity: sets with 8 bits are only searched if their
+//! vectors are as before.
 
 use braid_tests::random::{number, source};
 use braid_tests::server::{is_braid, newer_peers};
@@ -13,8 +15,17 @@ use braid_tests::{RawClient, TestServer, Value};
 
 /// Keys with the options that their elements are added with. A projected vector has eight
 /// components, any other six.
-const KEYS: [(&str, &[&str]); 5] =
-    [("f", &["NOQUANT"]), ("q", &[]), ("b", &["BIN"]), ("p", &["NOQUANT"]), ("m", &["M", "5", "Q8"])];
+const KEYS: [(&str, &[&str]); 6] = [
+    ("f", &["NOQUANT"]),
+    ("q", &[]),
+    ("b", &["BIN"]),
+    ("p", &["NOQUANT"]),
+    ("m", &["M", "5", "Q8"]),
+    (ROUNDED, &[]),
+];
+
+/// A set with 8 bits of any vectors, which is not searched.
+const ROUNDED: &str = "r";
 
 const ATTRIBUTES: [&str; 8] = [
     r#"{"year":1980,"name":"ann","tags":["x","y"]}"#,
@@ -55,8 +66,16 @@ impl Draw {
         }
     }
 
-    fn vector(&mut self, dim: usize) -> Vec<Vec<u8>> {
-        let values: Vec<f32> = (0..dim).map(|_| (self.0.f32() * 4000.0).round() / 1000.0 - 2.0).collect();
+    /// A vector for a set; for one that is searched with 8 bits, one that quantisation keeps.
+    fn vector(&mut self, key: &str, dim: usize) -> Vec<Vec<u8>> {
+        let values: Vec<f32> = match key {
+            "q" | "m" | "b" | "none" => {
+                let mut levels: Vec<f32> = (0..dim).map(|_| self.0.i8(-127..=127).into()).collect();
+                levels[self.0.usize(..dim)] = 127.0;
+                levels
+            }
+            _ => (0..dim).map(|_| (self.0.f32() * 4000.0).round() / 1000.0 - 2.0).collect(),
+        };
         if self.chance(30) {
             let bytes = values.iter().flat_map(|x| x.to_le_bytes()).collect();
             return vec![b"FP32".to_vec(), bytes];
@@ -113,7 +132,7 @@ impl Draw {
             words.extend([b"REDUCE".to_vec(), self.pick(&["4", "4", "4", "4", "4", "4", "4", "5"]).into()]);
         }
         let dim = self.dim_of(key);
-        words.extend(self.vector(dim));
+        words.extend(self.vector(key, dim));
         words.push(self.element().into());
         let options = KEYS.iter().find(|(known, _)| *known == key).map_or(&[][..], |(_, options)| options);
         words.extend(options.iter().map(|word| Vec::from(*word)));
@@ -126,19 +145,25 @@ impl Draw {
             words.extend([b"EF".to_vec(), self.pick(&["0", "10", "-1", "x", "1000001"]).into()]);
         }
         if self.chance(4) {
-            words.push(self.pick(&["CAS", "cas", "BOGUS", "M", "Q8", "BIN"]).into());
+            let option = self.pick(&["CAS", "cas", "BOGUS", "M", "Q8", "BIN"]);
+            // It may be the first element, whose quantisation is the set's.
+            let is_rounded = option == "Q8" && ["f", "p"].contains(&key);
+            words.push(if is_rounded { "BOGUS" } else { option }.into());
         }
         words
     }
 
     fn similar(&mut self) -> Vec<Vec<u8>> {
-        let key = self.key();
+        let key = match self.key() {
+            ROUNDED => "q",
+            key => key,
+        };
         let mut words = vec![b"VSIM".to_vec(), key.into()];
         if self.chance(60) {
             words.extend([b"ELE".to_vec(), self.element().into()]);
         } else {
             let dim = self.dim_of(key);
-            words.extend(self.vector(dim));
+            words.extend(self.vector(key, dim));
         }
         let count = if key == "b" { "1000" } else { self.pick(&["1000", "3", "1000", "1"]) };
         words.extend([b"COUNT".to_vec(), count.into()]);
@@ -176,7 +201,7 @@ impl Draw {
             84..90 => vec!["VEMB".into(), self.key().into(), self.element()],
             90..92 => {
                 // Floats differ in the last bit at times.
-                let key = self.pick(&["q", "b", "m"]).to_owned();
+                let key = self.pick(&["q", "b", "m", ROUNDED]).to_owned();
                 vec!["VEMB".into(), key, self.element(), self.pick(&["RAW", "raw", "x"]).into()]
             }
             92..94 => vec!["VCARD".into(), self.key().into()],

@@ -56,12 +56,12 @@ impl Graph {
 
     /// Distance between a query and a vector.
     pub fn distance(&self, query: &Query, id: u32) -> f32 {
-        self.distance_to(&query.words, id)
+        self.codec.exact(&query.words, self.vector_words(id))
     }
 
     /// Distance between two vectors.
     pub fn distance_between(&self, a: u32, b: u32) -> f32 {
-        self.between(a, b)
+        self.codec.exact(self.vector_words(a), self.vector_words(b))
     }
 
     /// The closest vectors that a walk with `ef` candidates finds, up to `count`, closest first.
@@ -76,13 +76,23 @@ impl Graph {
         self.walk_lowest(query, ef.max(count)).into_iter().take(count).map(hit).collect()
     }
 
+    /// The vectors that a walk finds, closest first. The walk estimates distances; what it has found
+    /// is put in the order of the exact ones.
     pub(crate) fn walk_lowest(&self, query: &Query, ef: usize) -> Vec<Candidate> {
-        with_scratch(|scratch| {
+        let mut found = with_scratch(|scratch| {
             let mut entries = descend(self, &query.words, 0, scratch);
             let start = query.start.filter(|&id| (id as usize) < self.len());
             entries.extend(start.map(|id| Candidate::new(self.distance_to(&query.words, id), id)));
             walk(self, 0, &query.words, &entries, ef, scratch)
-        })
+        });
+        if self.codec.estimates() {
+            let exact = |found: &mut Candidate| {
+                *found = Candidate::new(self.distance(query, found.id()), found.id());
+            };
+            found.iter_mut().for_each(exact);
+            found.sort_unstable();
+        }
+        found
     }
 
     /// Roughly how many vectors a [search](Graph::search) with so many candidates compares with.
@@ -100,7 +110,7 @@ impl Graph {
     pub fn scan(&self, query: &Query, count: usize) -> Vec<Hit> {
         let mut best = BinaryHeap::with_capacity(count.min(self.len()) + 1);
         for id in 0..self.len() as u32 {
-            let candidate = Candidate::new(self.distance_to(&query.words, id), id);
+            let candidate = Candidate::new(self.distance(query, id), id);
             if best.len() < count {
                 best.push(candidate);
             } else if best.peek().is_some_and(|worst| candidate < *worst) {

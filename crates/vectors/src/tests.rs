@@ -58,6 +58,42 @@ fn query(graph: &Graph, vector: &[f32]) -> Query {
     graph.query(vector).expect("a vector of the graph's dimension")
 }
 
+/// Near vectors, quantised: the order of the results is closer to that of the vectors as given than the
+/// order by which the walk goes.
+#[test]
+fn results_are_ordered_without_the_lengths_of_quantised_vectors() {
+    const DIM: usize = 64;
+    let mut clusters = Clusters::new(DIM, 1, 0.5, 7);
+    let mut graph = Graph::new(shape(Quantisation::I8, DIM as u32, 16)).expect("a good shape");
+    let mut random = fastrand::Rng::with_seed(8);
+    let vectors: Vec<Vec<f32>> = (0..300).map(|_| clusters.any()).collect();
+    for vector in &vectors {
+        add(&mut graph, vector, &mut random);
+    }
+    let (mut estimated, mut exact) = (0.0, 0.0);
+    for _ in 0..20 {
+        let given = clusters.any();
+        let of_query = query(&graph, &given);
+        for (id, vector) in (0..).zip(&vectors) {
+            let truth = 1.0 - cosine(&given, vector);
+            estimated += (graph.distance_to(&of_query.words, id) - truth).abs();
+            exact += (graph.distance(&of_query, id) - truth).abs();
+        }
+        let found = graph.walk_for(&of_query, 10, 100);
+        assert_eq!(found, graph.scan(&of_query, 10));
+        let distances = found.iter().map(|hit| graph.distance(&of_query, hit.id));
+        assert!(found.iter().map(|hit| hit.distance).eq(distances));
+    }
+    assert!(exact < 0.75 * estimated, "errors: {exact} of {estimated}");
+    // A vector is as close to itself as can be, however it was rounded.
+    assert!((0..300).all(|id| graph.distance(&graph.query_of(id), id).abs() < 1e-6));
+}
+
+fn cosine(a: &[f32], b: &[f32]) -> f32 {
+    let dot = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(x, y)| x * y).sum::<f32>();
+    dot(a, b) / (dot(a, a) * dot(b, b)).sqrt()
+}
+
 /// Mean and least share of the `count` closest vectors that searches find.
 fn recall(graph: &Graph, queries: &[Vec<f32>], count: usize, ef: usize) -> (f64, f64) {
     let (mut sum, mut least) = (0.0, 1.0f64);
