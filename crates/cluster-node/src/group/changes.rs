@@ -16,8 +16,12 @@ use crate::group::{self, author, own_node, transactions};
 
 /// How often a change is recomputed because another one was committed first.
 const TRIES: usize = 16;
-/// Delay before a mandatory change is retried.
+/// Delay before a mandatory change is retried, and before etcd is read again.
 const PAUSE: Duration = Duration::from_millis(250);
+/// How long a change waits for etcd to be read, and for this server to apply it: as many timeouts of
+/// one request. An etcd that has just started elects its leader first, and `redis-cli --cluster create`
+/// goes on without saying so if ADDSLOTS fails.
+const PATIENCE: u32 = 4;
 /// How often a wait looks at this server's role.
 const LOOK: Duration = Duration::from_millis(1);
 
@@ -78,13 +82,20 @@ pub(crate) fn change_cluster_from(
 ) -> Result<bool, ChangeError> {
     let (group, map) = several_nodes(engine)?;
     let client = &group.settings.etcd;
+    let until = Instant::now() + group.settings.etcd_patience() * PATIENCE;
     for _ in 0..TRIES {
         let keys = group.keys();
         // Before the read: this node may see later changes at any time.
         let seen = map.view().map.epoch;
         let read = match known.take().filter(|known| known.epoch >= seen) {
             Some(known) => known,
-            None => cluster_records(engine)?,
+            None => match cluster_records(engine) {
+                Err(ChangeError::Store(_)) if Instant::now() < until => {
+                    std::thread::sleep(PAUSE);
+                    continue;
+                }
+                read => read?,
+            },
         };
         if read.epoch < seen {
             return Err(ChangeError::Older);
@@ -144,7 +155,7 @@ pub(crate) fn read_records(engine: &Engine) {
 /// Waits until this server applies a revision of the map.
 fn see(engine: &Engine, group: &Group, map: &ClusterMap, revision: u64) -> Result<(), ChangeError> {
     read_records(engine);
-    match map.wait_for(revision, group.settings.etcd_patience() * 4) {
+    match map.wait_for(revision, group.settings.etcd_patience() * PATIENCE) {
         true => Ok(()),
         false => Err(ChangeError::Unseen),
     }
