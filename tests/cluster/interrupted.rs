@@ -8,6 +8,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use braid_tests::{RawClient, Value, wait_for, wait_for_within};
+use rustix::process::Signal;
 
 use crate::{Cluster, redis_clis};
 
@@ -272,5 +273,51 @@ fn stable_deletes_no_keys() {
             case.reshard(KEYS, 7);
             assert!(!is_open(A) && !is_open(B));
         }
+    }
+}
+
+/// A MIGRATE whose answer was lost has left keys at its target. The owner, which goes on with its own, deletes
+/// them there: after the MIGRATE, or if the process that sent it has ended, when it takes the lead.
+#[test]
+fn keys_left_at_the_target_go() {
+    for restarts in [false, true] {
+        let arguments = ["--appendonly", "yes", "--appendfsync", "always"];
+        let Some(mut cluster) = Cluster::create(3, 3, &arguments) else { return };
+        let case = cases(&cluster)();
+        case.reshard(1, 2);
+        let copy = |key: usize| {
+            let address = cluster.nodes[B].address();
+            let (ip, port) = (address.ip(), address.port());
+            let text = format!("MIGRATE {ip} {port} {} 0 5000 COPY", case.key(key));
+            assert_eq!(case.send(A, &text), Value::ok(), "{text}");
+        };
+        copy(0);
+        copy(1);
+        cluster.client(A).ok(&format!("SET {} newer", case.key(0)));
+        case.migrate(A, B, KEYS - 1..KEYS);
+        let (tag, slot) = (case.tag.clone(), case.slot);
+        match restarts {
+            true => {
+                cluster.nodes[A].signal(Signal::KILL);
+                cluster.nodes[A].wait();
+                cluster.restart(A);
+            }
+            false => {
+                let reply = case.send(A, &format!("MIGRATE 127.0.0.1 1 {} 0 5000", case.key(2)));
+                assert!(reply.to_string().contains("IOERR"), "{reply}");
+            }
+        }
+        let case = Case { cluster: &cluster, tag, slot };
+        let keys_at = |node: usize| case.send(node, &format!("CLUSTER GETKEYSINSLOT {slot} 100"));
+        let moved = Value::Array(vec![Value::Bulk(case.key(KEYS - 1).into())]);
+        cluster.wait_for("only what has moved is at the target", || keys_at(B) == moved);
+        let Value::Array(here) = keys_at(A) else { panic!("no keys") };
+        assert_eq!(here.len(), KEYS - 1);
+        let newer = Value::Bulk(b"newer"[..].into());
+        assert_eq!(case.cluster_call(&format!("GET {}", case.key(0))), newer);
+        assert_eq!(case.cluster_call(&format!("SET {} 0", case.key(0))), Value::ok());
+        case.check_keys();
+        case.reshard(KEYS, 7);
+        assert_eq!(keys_at(A), Value::Array(Vec::new()));
     }
 }

@@ -239,35 +239,29 @@ impl<'m> Shards<'m> {
         self.expect("the cluster is whole after a fault", Shards::is_whole);
     }
 
-    /// Deletes what an interrupted MIGRATE has left at its target although the slot's owner still has the
-    /// key, as docs/cluster.md says: the tool may compare such keys, but not choose between them.
-    fn drop_copies(&self) {
+    /// Keys that are at the owner of their slot and at another primary as well, as MIGRATE leaves them if it
+    /// is interrupted. The tool could not choose between them.
+    fn copies(&self) -> Vec<String> {
         let primaries: Vec<usize> =
             self.lines(0).iter().filter(|line| line.is_primary).map(|line| line.index).collect();
         let is_there =
             |node: usize, key: &str| self.call(node, &format!("EXISTS {key}")) == Some(Value::Integer(1));
+        let mut copies = Vec::new();
         for &node in &primaries {
             for slot in (0..SERVERS).flat_map(|shard| (first_slot(shard)..).take(SLOTS)) {
-                let Some(Value::Array(keys)) = self.call(node, &format!("CLUSTER GETKEYSINSLOT {slot} 1000"))
-                else {
-                    continue;
-                };
-                for key in keys.iter().map(Value::text).filter(|key| !is_there(node, key)) {
-                    if primaries.iter().any(|&other| other != node && is_there(other, &key)) {
-                        let mut client = RawClient::tcp(self.addresses[node]).expect("a connection");
-                        client.ok("ASKING");
-                        println!("{key}: a copy at node {node}: {}", client.call(&format!("DEL {key}")));
-                    }
-                }
+                let keys = self.call(node, &format!("CLUSTER GETKEYSINSLOT {slot} 1000"));
+                let Some(Value::Array(keys)) = keys else { continue };
+                let others = |key: &str| primaries.iter().any(|&other| other != node && is_there(other, key));
+                copies.extend(keys.iter().map(Value::text).filter(|key| !is_there(node, key) && others(key)));
             }
         }
+        copies
     }
 
     /// Lets the tool repair the slots until its check finds nothing.
     fn fix(&mut self, tool: &Path, random: &mut Rng) {
         let mut said = String::new();
         let is_fixed = wait_for_within(RECOVERY, || {
-            self.drop_copies();
             let place = self.addresses[random.usize(..NODES)].to_string();
             let fixed = run(tool, &["fix", &place, "--cluster-yes"]);
             let checked = run(tool, &["check", &place]);
@@ -386,6 +380,7 @@ fn round(shards: &mut Shards, tools: &[PathBuf], number: u64, begin: Instant, ra
         std::thread::sleep(Duration::from_millis(random.u64(0..5000)));
     }
     shards.mend();
+    shards.expect("each key is on one node only", |shards| shards.copies().is_empty());
     shards.fix(fixer, random);
     was_killed
 }

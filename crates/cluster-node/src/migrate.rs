@@ -32,6 +32,7 @@ use std::io::ErrorKind;
 use std::time::Duration;
 
 use braid_base::clock::unix_ms;
+use braid_base::crc::key_hash_slot;
 use braid_base::gate::World;
 use braid_base::number::write_i64;
 use braid_clients::attention::{JOURNAL_FULL, SNAPSHOT_FULL, STOPPING};
@@ -52,6 +53,8 @@ pub use braid_executor::state::migrations::Migrations;
 pub use braid_net::target::Credentials;
 use braid_net::target::{Broken, Connection, Target};
 use braid_process::connector::{ConnectError, Connector};
+
+use crate::group::leftovers;
 
 /// Rounds before the one with the world stopped.
 const ROUNDS_MAX: usize = 3;
@@ -213,7 +216,9 @@ pub fn migrate_keys(call: &mut Call<'_, '_>, migration: Migration, keys: Vec<Box
         }
         return Ok(());
     }
+    let slot = key_hash_slot(&keys[0]);
     let (failure, deleted) = move_now(engine, call.keyspace, &migration, first(keys));
+    note_failure(engine, &migration, slot, failure.as_ref());
     let deleted: Vec<&[u8]> = deleted.iter().map(|key| &**key).collect();
     engine.migrations.note_moved(migration.db, &deleted);
     if !deleted.is_empty() {
@@ -225,6 +230,13 @@ pub fn migrate_keys(call: &mut Call<'_, '_>, migration: Migration, keys: Vec<Box
             call.reply.ok();
             Ok(())
         }
+    }
+}
+
+/// The target may have keys of a MIGRATE that was interrupted. All keys are of one slot.
+fn note_failure(engine: &Engine, migration: &Migration, slot: u16, failure: Option<&Failure>) {
+    if !migration.copy && failure.is_some_and(Failure::is_final) {
+        leftovers::note_interrupted(engine, slot);
     }
 }
 
@@ -247,6 +259,7 @@ fn migrate(engine: &Engine, migration: &Migration, keys: Vec<Box<[u8]>>, answer:
         // Commands that were checked before the claim have left the gate afterwards.
         world::wait_for_commands(engine);
     }
+    let slot = key_hash_slot(&keys[0]);
     let mut pending = first(keys);
     let (mut failure, mut written_to, mut found) = (None, 0, false);
     for round in 0..=ROUNDS_MAX {
@@ -266,6 +279,7 @@ fn migrate(engine: &Engine, migration: &Migration, keys: Vec<Box<[u8]>>, answer:
         }
     }
     drop(claims);
+    note_failure(engine, migration, slot, failure.as_ref());
     let mut reply = answer.buffer();
     match failure {
         Some(failure) => reply.error_bytes(&failure.error().line()),

@@ -16,6 +16,11 @@ use crate::{Error, Graph, Loader, Metric, Quantisation, Query, Shape, SharedGrap
 /// No limit of a search with a filter.
 const UNLIMITED: (usize, usize) = (usize::MAX, usize::MAX);
 
+/// A number of vectors or steps; under Miri fewer.
+const fn many(count: usize) -> usize {
+    if cfg!(miri) { count / 50 } else { count }
+}
+
 fn shape(quantisation: Quantisation, dim: u32, links: u32) -> Shape {
     Shape { metric: Metric::Cosine, quantisation, dim, links }
 }
@@ -184,18 +189,18 @@ fn equal_vectors_do_not_hide_others() {
 fn churn_loses_nothing() {
     let (mut data, mut random) = (Clusters::new(48, 40, 0.3, 3), fastrand::Rng::with_seed(4));
     let mut graph = Graph::new(shape(Quantisation::I8, 48, 16)).unwrap();
-    for _ in 0..4000 {
+    for _ in 0..many(4000) {
         add(&mut graph, &data.any(), &mut random);
     }
-    let queries: Vec<_> = (0..200).map(|_| data.any()).collect();
+    let queries: Vec<_> = (0..many(200)).map(|_| data.any()).collect();
     let (fresh, _) = recall(&graph, &queries, 10, 100);
     for _ in 0..6 {
-        for _ in 0..2000 {
+        for _ in 0..many(2000) {
             graph.remove(random.u32(..graph.len() as u32));
         }
         check(&graph);
         assert_eq!(lost(&graph), 0, "after removals");
-        for _ in 0..2000 {
+        for _ in 0..many(2000) {
             add(&mut graph, &data.any(), &mut random);
         }
         assert_eq!(lost(&graph), 0, "after additions");
@@ -209,7 +214,7 @@ fn removing_all_leaves_nothing() {
     let (mut data, mut random) = (Clusters::new(8, 3, 0.5, 3), fastrand::Rng::with_seed(4));
     let mut graph = Graph::new(shape(Quantisation::F32, 8, 4)).unwrap();
     for round in 0..3 {
-        for _ in 0..500 {
+        for _ in 0..many(500) {
             add(&mut graph, &data.any(), &mut random);
         }
         while !graph.is_empty() {
@@ -230,8 +235,8 @@ fn threads_add_into_one_graph() {
     for _ in 0..100 {
         add(&mut graph, &data.any(), &mut random);
     }
-    let vectors: Vec<_> = (0..4000).map(|_| data.any()).collect();
-    let (next, adder) = (AtomicUsize::new(0), graph.adder(4000).unwrap());
+    let vectors: Vec<_> = (0..many(4000)).map(|_| data.any()).collect();
+    let (next, adder) = (AtomicUsize::new(0), graph.adder(many(4000)).unwrap());
     std::thread::scope(|scope| {
         for thread in 0..4 {
             let (next, adder, vectors) = (&next, &adder, &vectors);
@@ -248,10 +253,10 @@ fn threads_add_into_one_graph() {
     });
     assert_eq!(adder.add(&vectors[0], 0, 100, 0), Err(Error::Full));
     drop(adder);
-    assert_eq!(graph.len(), 4100);
+    assert_eq!(graph.len(), 100 + many(4000));
     check(&graph);
     assert_eq!(lost(&graph), 0);
-    let queries: Vec<_> = (0..200).map(|_| data.any()).collect();
+    let queries: Vec<_> = (0..many(200)).map(|_| data.any()).collect();
     let (mean, least) = recall(&graph, &queries, 10, 100);
     assert!(mean >= 0.98 && least >= 0.8, "{mean} {least}");
 }
@@ -365,7 +370,7 @@ fn what_was_found_before_links_as_a_walk_does() {
 /// taken.
 #[test]
 fn guests_walk_while_vectors_are_added() {
-    const EACH: u64 = if cfg!(miri) { 20 } else { 1500 };
+    const EACH: u64 = many(1500) as u64;
     let mut graph = Graph::new(shape(Quantisation::I8, 16, 6)).unwrap();
     let (mut data, mut random) = (Clusters::new(16, 20, 0.3, 41), fastrand::Rng::with_seed(42));
     for _ in 0..100 {
@@ -434,7 +439,7 @@ fn guests_walk_while_vectors_are_added() {
     let all: Vec<u64> = (1..=3u64).flat_map(|thread| (0..EACH).map(move |n| thread << 32 | n)).collect();
     assert!(labels == all);
     assert_eq!(lost(&graph), 0);
-    let queries: Vec<_> = (0..200).map(|_| data.any()).collect();
+    let queries: Vec<_> = (0..many(200)).map(|_| data.any()).collect();
     let (mean, least) = recall(&graph, &queries, 10, 100);
     assert!(mean >= 0.98 && least >= 0.8, "{mean} {least}");
 }
@@ -498,11 +503,11 @@ fn loaded(head: &[u8], pieces: &[Vec<u8>]) -> Result<Graph, Error> {
 fn a_snapshot_stays_as_it_was() {
     let (mut data, mut random) = (Clusters::new(16, 5, 0.5, 31), fastrand::Rng::with_seed(32));
     let mut graph = Graph::new(shape(Quantisation::I8, 16, 8)).unwrap();
-    for _ in 0..2000 {
+    for _ in 0..many(2000) {
         add(&mut graph, &data.any(), &mut random);
     }
     let (shared, before) = (graph.clone(), saved(&graph));
-    for _ in 0..600 {
+    for _ in 0..many(600) {
         graph.remove(random.u32(..graph.len() as u32));
         add(&mut graph, &data.any(), &mut random);
         let id = random.u32(..graph.len() as u32);
@@ -567,7 +572,7 @@ fn tiny(seed: u8) -> Vec<f32> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(64) })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(if cfg!(miri) { 2 } else { 64 }) })]
 
     #[test]
     fn invariants_hold_after_any_steps(

@@ -19,7 +19,7 @@ use braid_replication::link::{Phase, Primary};
 use super::previous_process::{self, PreviousProcess};
 use super::view::{self, Address, is_same_place};
 use super::{Group, leaderless};
-use crate::group::{divergence, own_node, report};
+use crate::group::{divergence, leftovers, own_node, report};
 use crate::identity::stays_replica;
 
 /// The executor of the state machine's orders.
@@ -266,6 +266,7 @@ impl<'e> Duties<'e> {
             apply();
             drop(world);
             self.primary = None;
+            leftovers::note_takeover(engine);
             let set = member.shard().map_or_else(String::new, |shard| view::names(&shard.in_sync));
             log::warn!("This server is now the primary of the group: epoch {epoch}, in sync: {set}");
         } else {

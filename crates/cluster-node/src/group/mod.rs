@@ -19,6 +19,7 @@ mod duty;
 pub mod figures;
 pub mod foreign_keys;
 mod leaderless;
+pub mod leftovers;
 mod messages;
 mod mirror;
 pub mod node;
@@ -93,6 +94,8 @@ pub struct Group {
     is_wanted: AtomicBool,
     /// There is no primary, and no server may lead by itself.
     is_leaderless: AtomicBool,
+    /// Slots of which an interrupted MIGRATE may have left keys at its target.
+    doubts: Mutex<leftovers::Doubts>,
     /// Records that apply to the whole cluster.
     shared: SharedState,
 }
@@ -275,6 +278,7 @@ pub fn of_config(config: &braid_config::Config, run: &str) -> Result<Option<Arc<
         takes_over: AtomicBool::new(false),
         is_wanted: AtomicBool::new(false),
         is_leaderless: AtomicBool::new(false),
+        doubts: Mutex::default(),
         shared: SharedState::default(),
     })))
 }

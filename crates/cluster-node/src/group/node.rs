@@ -23,7 +23,7 @@ use super::shard_channels::leave_shard_channels;
 use super::view::View;
 use super::{Group, NO_SHARD};
 use crate::forwarding;
-use crate::group::{self, foreign_keys, open_slots};
+use crate::group::{self, foreign_keys, leftovers, open_slots};
 use crate::slot_moves::{hold, import};
 
 /// Interval between two looks at slots that the shard has left, ns.
@@ -70,6 +70,7 @@ impl<'e> Node<'e> {
         if now >= self.counted_at + EVERY {
             self.counted_at = now;
             open_slots::count_left_slots(self.engine);
+            leftovers::search_leftovers(self.engine);
         }
     }
 

@@ -243,6 +243,8 @@ pub struct SlotMoves {
     pub drops: OneThread,
     /// The counting of keys in slots that this server's shard has left.
     pub counts: OneThread,
+    /// Searches for keys that an interrupted MIGRATE has left at its target.
+    pub searches: OneThread,
     /// Held while the hidden slots are computed from the current map.
     pub hiding: Mutex<()>,
 }
@@ -292,6 +294,7 @@ impl Default for SlotMoves {
             readers: Mutex::default(),
             drops: OneThread::default(),
             counts: OneThread::default(),
+            searches: OneThread::default(),
             hiding: Mutex::default(),
         }
     }
