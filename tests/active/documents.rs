@@ -118,7 +118,7 @@ fn documents_outlive_partitions_kills_and_copies() {
     let options = ["--repl-diskless-sync-delay", "0", "--appendonly", "yes"];
     let (mut one, two) = (kept(1, &folder, &options), server(2, &NEEDS_COPIES));
     link_all(&[&one, &two]);
-    all(&one, &[r#"JSON.SET d $ '{"a":{"n":1},"b":{"n":2}}'"#, "VADD v VALUES 2 1 0 e"]);
+    all(&one, &[r#"JSON.SET d $ '{"a":{"n":1},"b":{"n":2},"log":["first"]}'"#, "VADD v VALUES 2 1 0 e"]);
     wait_until_equal(&[&one, &two]);
     let port = one.port().to_string();
     let replica = TestServer::start(&["--replicaof", "127.0.0.1", &port]);
@@ -126,6 +126,8 @@ fn documents_outlive_partitions_kills_and_copies() {
     for number in 0..400 {
         all(&one, &[&format!("JSON.SET d $.a.one{number} {number}"), "JSON.NUMINCRBY d $.a.n 1"]);
         all(&one, &[&format!("VADD v VALUES 2 {number} 1 one{number} SETATTR {number}")]);
+        all(&one, &[&format!("JSON.ARRAPPEND d $.log {number}")]);
+        all(&two, &[&format!("JSON.ARRAPPEND d .log '{{\"two\": {number}}}' '[{number}]'")]);
         all(&two, &[&format!("JSON.SET d $.b.two{number} {number}"), "JSON.NUMINCRBY d $.a.n 2"]);
         all(&two, &[&format!("VADD v VALUES 2 1 {number} two{number}")]);
     }
@@ -144,6 +146,13 @@ fn documents_outlive_partitions_kills_and_copies() {
     assert_eq!(value["a"]["n"], 1201);
     assert_eq!((value["a"].as_object().map(serde_json::Map::len), value["b"].get("n")), (Some(401), None));
     assert_eq!(value["b"].as_object().map(serde_json::Map::len), Some(400));
+    // All that was appended is there, in the order in which each server appended it.
+    let log = value["log"].as_array().expect("an array");
+    assert_eq!((log.len(), log[0].as_str()), (1 + 400 + 800, Some("first")));
+    let of_one = log.iter().filter_map(serde_json::Value::as_i64);
+    assert!(of_one.eq(0..400), "{log:?}");
+    let of_two = log.iter().filter_map(|one| one["two"].as_i64().or(one[0].as_i64().map(|number| -number)));
+    assert!(of_two.eq((0..400).flat_map(|number| [number, -number])), "{log:?}");
     assert_eq!(third.connect().call("VCARD v"), Value::Integer(800));
     all(&replica, &[&format!("REPLICAOF 127.0.0.1 {}", third.port())]);
     wait_for("the replica has the document", || {

@@ -276,8 +276,9 @@ fn stable_deletes_no_keys() {
     }
 }
 
-/// A MIGRATE whose answer was lost has left keys at its target. The owner, which goes on with its own, deletes
-/// them there: after the MIGRATE, or if the process that sent it has ended, when it takes the lead.
+/// A MIGRATE whose answer was lost has left keys at its target. The owner, which goes on with its
+/// own, deletes them there: after the MIGRATE, or if the process that sent it has ended, when it
+/// takes the lead.
 #[test]
 fn keys_left_at_the_target_go() {
     for restarts in [false, true] {

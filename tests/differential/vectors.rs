@@ -4,9 +4,9 @@
 //!
 //! The sets are so small that both servers find all of the most similar elements. What differs on
 //! purpose is in `docs/vector-sets.md`, and is not drawn here: links, random elements, and the
-//! order of elements with equal scores, which only sets of signs have. Redis counts what quantisation
-//! has done to the lengths of vectors as similarity: sets with 8 bits are only searched if their
-//! vectors are as before.
+//! order of elements with equal scores, which only sets of signs have. Redis counts what
+//! quantisation has done to the lengths of vectors as similarity: sets with 8 bits are only
+//! searched if their vectors are as before.
 
 use braid_tests::random::{number, source};
 use braid_tests::server::{is_braid, newer_peers};

@@ -93,7 +93,8 @@ fn run(program: &Path, arguments: &[&str]) -> Output {
     Command::new(program).arg("--cluster").args(arguments).output().expect("redis-cli runs")
 }
 
-/// A node's arguments. It allows DEBUG, by which `redis-cli --cluster fix` compares keys that two nodes have.
+/// A node's arguments. It allows DEBUG, by which `redis-cli --cluster fix` compares keys that two
+/// nodes have.
 fn node(machines: &Machines, index: usize) -> Vec<String> {
     let (machine, port) = (index % SERVERS, PORT as usize + index / SERVERS);
     let mut words: Vec<String> = format!(
@@ -140,7 +141,8 @@ impl<'m> Shards<'m> {
         for index in (0..shards.processes.len()).rev() {
             shards.restart(index);
         }
-        // The tool goes on, without saying so, if a node cannot be given its slots since etcd is electing.
+        // The tool goes on, without saying so, if a node cannot be given its slots since etcd is
+        // electing.
         shards.expect("all nodes answer, and have etcd", |shards| {
             (0..NODES).all(|index| {
                 let info = shards.call(index, "INFO group").map_or(String::new(), |reply| reply.text());
@@ -207,8 +209,8 @@ impl<'m> Shards<'m> {
         }
     }
 
-    /// Ends the test. The reason and the nodes' state come first: of a long output only the beginning is
-    /// repeated after all tests.
+    /// Ends the test. The reason and the nodes' state come first: of a long output only the
+    /// beginning is repeated after all tests.
     fn fail(&self, what: &str) -> ! {
         println!("gave up waiting for: {what}");
         for index in 0..NODES {
@@ -239,8 +241,8 @@ impl<'m> Shards<'m> {
         self.expect("the cluster is whole after a fault", Shards::is_whole);
     }
 
-    /// Keys that are at the owner of their slot and at another primary as well, as MIGRATE leaves them if it
-    /// is interrupted. The tool could not choose between them.
+    /// Keys that are at the owner of their slot and at another primary as well, as MIGRATE leaves
+    /// them if it is interrupted. The tool could not choose between them.
     fn copies(&self) -> Vec<String> {
         let primaries: Vec<usize> =
             self.lines(0).iter().filter(|line| line.is_primary).map(|line| line.index).collect();

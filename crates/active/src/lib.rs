@@ -74,6 +74,7 @@ mod merge_progress;
 mod ordered_block;
 mod others;
 mod packed;
+mod part_change;
 mod plain;
 mod saving;
 mod short_name;

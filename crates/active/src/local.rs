@@ -29,7 +29,7 @@ pub struct Transaction<'a> {
     replica: &'a mut Replica,
     now_ms: u64,
     /// The stamp of the next effect.
-    next: Stamp,
+    pub(crate) next: Stamp,
     effects: Effects,
     /// The numbers of the effects that have not seen the copy that is being merged.
     without_copy: Vec<u32>,

@@ -8,6 +8,7 @@ use crate::amount::Amount;
 use crate::cell::CellChange;
 use crate::change::{Change, Kind};
 use crate::local::Transaction;
+use crate::part_change::PartChange;
 use crate::value::Value;
 use crate::vector_set::{Element, Shape};
 use crate::{Bytes, Name, document, parts, string};
@@ -29,8 +30,8 @@ impl Transaction<'_> {
         self.prepare(database, name);
         self.clear_other_shapes(database, name);
         let live = self.live_parts(database, name, kind, &[]);
-        for (part, value) in parts::changes(kind, &live, to) {
-            self.change_part(database, name, kind, part, value);
+        for change in parts::changes(kind, &live, to) {
+            self.change_of_part(database, name, kind, change);
         }
     }
 
@@ -42,10 +43,28 @@ impl Transaction<'_> {
         // An object that has no part of its own needs one once it has no member.
         let object = document::object_of(at).filter(|_| to.is_empty());
         let object = object.filter(|object| self.live_part(database, name, object).is_none());
-        let object = object.map(|object| (object.into(), Some(document::OBJECT.into())));
-        for (part, value) in object.into_iter().chain(document::changes(&live, to)) {
-            self.change_part(database, name, Kind::Json, part, value);
+        let object = object.map(|object| PartChange::Write(object.into(), document::OBJECT.into()));
+        for change in object.into_iter().chain(document::changes(&live, to)) {
+            self.change_of_part(database, name, Kind::Json, change);
         }
+    }
+
+    /// JSON.ARRAPPEND of elements to the array that is a part. Returns false if that is none.
+    pub fn append_to_array(&mut self, database: u32, name: &Name, at: &[u8], elements: Vec<Bytes>) -> bool {
+        self.prepare(database, name);
+        let is_array = match self.value(database, name).as_deref() {
+            Some(Value::Parts(Kind::Json, all)) => {
+                document::has_array(at, |from| parts::live_from(all, from).next())
+            }
+            _ => false,
+        };
+        if !is_array {
+            return false;
+        }
+        for element in elements {
+            self.change_of_part(database, name, Kind::Json, PartChange::Append(at.into(), element));
+        }
+        true
     }
 
     /// True if a key shows a value of a type.
@@ -99,6 +118,17 @@ impl Transaction<'_> {
         self.prepare(database, name);
         self.clear_other_shapes(database, name);
         self.change_part(database, name, kind, part, value);
+    }
+
+    fn change_of_part(&mut self, database: u32, name: &Name, kind: Kind, change: PartChange) {
+        match change {
+            PartChange::Write(part, value) => self.change_part(database, name, kind, part, Some(value)),
+            PartChange::Remove(part) => self.change_part(database, name, kind, part, None),
+            PartChange::Append(array, element) => {
+                let part = document::element_of(&array, self.next);
+                self.change_part(database, name, kind, part, Some(element));
+            }
+        }
     }
 
     fn change_part(&mut self, database: u32, name: &Name, kind: Kind, part: Bytes, value: Option<Bytes>) {

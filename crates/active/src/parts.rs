@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use crate::change::Kind;
 use crate::hash::Hash;
+use crate::part_change::PartChange;
 use crate::vector_set::Shape;
 use crate::{Bytes, Parts, document, string, vector_set};
 
@@ -33,12 +34,8 @@ pub(crate) fn visible(kind: Kind, parts: &Hash) -> Parts {
     }
 }
 
-/// The changes of the present parts that lead to those of a client: `None` removes a part.
-pub(crate) fn changes(
-    kind: Kind,
-    live: &BTreeMap<Bytes, Bytes>,
-    to: &[(Bytes, Bytes)],
-) -> Vec<(Bytes, Option<Bytes>)> {
+/// The changes of the present parts that lead to those of a client.
+pub(crate) fn changes(kind: Kind, live: &BTreeMap<Bytes, Bytes>, to: &[(Bytes, Bytes)]) -> Vec<PartChange> {
     match kind {
         Kind::VectorSet => vector_set::changes(live, to),
         _ => document::changes(live, to),

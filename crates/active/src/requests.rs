@@ -242,6 +242,11 @@ impl Requests {
                 Step::Set(parts) => {
                     self.push(&[b"JSON.SET", key, &document::path(&parts[0].0), &document::text(parts)]);
                 }
+                Step::Append(part, elements) => {
+                    let path = document::path(part);
+                    let elements: Vec<Vec<&[u8]>> = elements.into_iter().map(|one| vec![one]).collect();
+                    self.spread(&[b"JSON.ARRAPPEND", key, &path], &elements);
+                }
                 Step::Remove(part) => self.push(&[b"JSON.DEL", key, &document::path(part)]),
             }
         }

@@ -86,6 +86,10 @@ pub trait Values {
     fn document(&self, _text: &[u8]) -> Option<Parts> {
         None
     }
+    /// A JSON text as documents show it.
+    fn document_text(&self, _text: &[u8]) -> Option<Bytes> {
+        None
+    }
     /// The part of a JSON path, if the path consists of names of members.
     fn document_part(&self, _path: &[u8]) -> Option<Bytes> {
         None

@@ -11,6 +11,7 @@
 use std::collections::BTreeMap;
 
 use crate::lookup::Lookup;
+use crate::part_change::PartChange;
 use crate::{Bytes, Parts};
 
 /// How the vectors of a set are stored, and how many components they have.
@@ -140,12 +141,13 @@ pub fn with_given(read: Parts, given: &[(Bytes, Bytes)], stored: impl Fn(Shape, 
 }
 
 /// See [`crate::parts::changes`]. Parts of other shapes are not among the present ones.
-pub(crate) fn changes(live: &BTreeMap<Bytes, Bytes>, to: &[(Bytes, Bytes)]) -> Vec<(Bytes, Option<Bytes>)> {
+pub(crate) fn changes(live: &BTreeMap<Bytes, Bytes>, to: &[(Bytes, Bytes)]) -> Vec<PartChange> {
     let wanted = Lookup::new(to, |(part, _)| part);
     let is_new = |(part, value): &&(Bytes, Bytes)| part.len() > SHAPE && live.get(part) != Some(value);
-    let written = to.iter().filter(is_new).map(|(part, value)| (part.clone(), Some(value.clone())));
+    let written =
+        to.iter().filter(is_new).map(|(part, value)| PartChange::Write(part.clone(), value.clone()));
     let gone = live.keys().filter(|part| !wanted.has(part));
-    written.chain(gone.map(|part| (part.clone(), None))).collect()
+    written.chain(gone.cloned().map(PartChange::Remove)).collect()
 }
 
 #[cfg(test)]
@@ -190,7 +192,7 @@ mod tests {
         assert_eq!(names(&shown), [b"a", b"c"]);
         let there: BTreeMap<Bytes, Bytes> = shown[1..].iter().cloned().collect();
         assert_eq!(changes(&there, &shown), []);
-        assert_eq!(changes(&there, &shown[..2]), [(SHAPE_OF_TWO.part(b"c"), None)]);
+        assert_eq!(changes(&there, &shown[..2]), [PartChange::Remove(SHAPE_OF_TWO.part(b"c"))]);
         assert_eq!(visible(std::iter::empty()), []);
     }
 }

@@ -49,6 +49,11 @@ impl Values for TestValues {
         Some(parts)
     }
 
+    fn document_text(&self, text: &[u8]) -> Option<Bytes> {
+        let value: serde_json::Value = serde_json::from_slice(text).ok()?;
+        Some(value.to_string().into_bytes().into())
+    }
+
     fn document_part(&self, path: &[u8]) -> Option<Bytes> {
         let names = std::str::from_utf8(path).ok()?.strip_prefix('$')?.replace("][", ",");
         let names = if names.is_empty() { "[]" } else { &names };
@@ -268,7 +273,10 @@ fn document_command(random: &mut fastrand::Rng, key: usize, one: u8) -> String {
     let member = *random.choice(b"ab").expect("a letter") as char;
     let path = [format!("[\"{member}\"]"), format!("[\"a\"][\"{member}\"]"), "[\"a\"][\"b\"][\"c\"]".into()];
     let path = random.choice(&path).expect("a path");
-    match random.u8(0..8) {
+    match random.u8(0..11) {
+        8 => format!("JSON.SET j{key} ${path} [{one}]"),
+        9 => format!("JSON.ARRAPPEND j{key} ${path} {one}"),
+        10 => format!("JSON.ARRAPPEND j{key} ${path} [] {{\"b\":[\"],\"]}}"),
         0 => format!("JSON.SET j{key} $ {{\"{member}\":{one}}}"),
         1 | 2 => format!("JSON.SET j{key} ${path} {one}"),
         3 => format!("JSON.SET j{key} ${path} {{}}"),
@@ -454,6 +462,7 @@ fn fits(server: &Server, line: &str) -> bool {
                     let outer = ends.len().checked_sub(2).map_or(0, |index| ends[index] + 1);
                     has(&view, &at[..outer], &|value| value == OBJECT)
                 }
+                ("JSON.ARRAPPEND", Some(view)) => has(&view, &at, &|value| value[0] == b'['),
                 ("JSON.NUMINCRBY", Some(view)) => has(&view, &at, &|value| value[0].is_ascii_digit()),
                 (_, Some(view)) => has(&view, &at, &|_| true),
                 (_, None) => false,

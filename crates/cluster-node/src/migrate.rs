@@ -218,7 +218,7 @@ pub fn migrate_keys(call: &mut Call<'_, '_>, migration: Migration, keys: Vec<Box
     }
     let slot = key_hash_slot(&keys[0]);
     let (failure, deleted) = move_now(engine, call.keyspace, &migration, first(keys));
-    note_failure(engine, &migration, slot, failure.as_ref());
+    note_failure(engine, &migration, slot, failure.is_some());
     let deleted: Vec<&[u8]> = deleted.iter().map(|key| &**key).collect();
     engine.migrations.note_moved(migration.db, &deleted);
     if !deleted.is_empty() {
@@ -233,9 +233,11 @@ pub fn migrate_keys(call: &mut Call<'_, '_>, migration: Migration, keys: Vec<Box
     }
 }
 
-/// The target may have keys of a MIGRATE that was interrupted. All keys are of one slot.
-fn note_failure(engine: &Engine, migration: &Migration, slot: u16, failure: Option<&Failure>) {
-    if !migration.copy && failure.is_some_and(Failure::is_final) {
+/// The target may have keys of a MIGRATE that failed, also if it replied with an error: with
+/// synchronous writes that may mean that its replicas do not have them yet. All keys are of one
+/// slot.
+fn note_failure(engine: &Engine, migration: &Migration, slot: u16, has_failed: bool) {
+    if has_failed && !migration.copy {
         leftovers::note_interrupted(engine, slot);
     }
 }
@@ -279,7 +281,7 @@ fn migrate(engine: &Engine, migration: &Migration, keys: Vec<Box<[u8]>>, answer:
         }
     }
     drop(claims);
-    note_failure(engine, migration, slot, failure.as_ref());
+    note_failure(engine, migration, slot, failure.is_some());
     let mut reply = answer.buffer();
     match failure {
         Some(failure) => reply.error_bytes(&failure.error().line()),
@@ -484,6 +486,8 @@ fn exchange(engine: &Engine, migration: &Migration, items: &mut [Item]) -> Optio
             engine.migrations.keep(target, connection);
             return refusal;
         };
+        // A key that arrived after this would be there and here.
+        connection.abort();
         let is_silent =
             items.iter().all(|item| matches!(item.outcome, Outcome::Unanswered | Outcome::Skipped));
         if !(is_silent && may_retry && !broken.timed_out) {

@@ -97,6 +97,12 @@ impl Outgoing {
         socket.set_write_timeout(Some(write))
     }
 
+    /// Closes the connection at once: what the peer has not received yet never arrives.
+    pub fn abort(self) {
+        // At worst it arrives.
+        let _ = SockRef::from(self.socket()).set_linger(Some(Duration::ZERO));
+    }
+
     /// Makes the kernel probe a silent peer after `seconds`.
     ///
     /// # Errors

@@ -84,6 +84,11 @@ impl Connection {
         self.stream.set_timeouts(timeout, timeout).map_err(|_| failed)
     }
 
+    /// Closes the connection at once: requests that the peer has not received yet never arrive.
+    pub fn abort(self) {
+        self.stream.abort();
+    }
+
     /// Sets the timeout of each read, which can be repeated, and lets writes wait for `patience`,
     /// as long as `goes_on` says so whenever the timeout has passed without progress.
     ///

@@ -47,6 +47,13 @@ impl Values for ActiveValues {
         Some(members(Doc::flat(&bytes)))
     }
 
+    fn document_text(&self, text: &[u8]) -> Option<Bytes> {
+        let bytes = parse::parse(std::str::from_utf8(text).ok()?).ok()?;
+        let mut out = Vec::new();
+        print::compact(Doc::flat(&bytes), Slot::whole(0), &mut out);
+        Some(out.into())
+    }
+
     fn document_part(&self, path: &[u8]) -> Option<Bytes> {
         let mut part = Vec::new();
         for step in Path::parse(path).ok()?.steps {

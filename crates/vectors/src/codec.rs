@@ -132,8 +132,9 @@ impl Codec {
         self.shape.quantisation == Quantisation::I8 && self.shape.metric == Metric::Cosine
     }
 
-    /// Distance between two encoded vectors, without what quantisation has done to their lengths. For
-    /// near vectors much of the error is in the lengths: a third fewer of the ten nearest are missed.
+    /// Distance between two encoded vectors, without what quantisation has done to their lengths.
+    /// For near vectors much of the error is in the lengths: a third fewer of the ten nearest are
+    /// missed.
     #[inline]
     pub fn exact(&self, a: &[AtomicU32], b: &[AtomicU32]) -> f32 {
         if !self.estimates() {

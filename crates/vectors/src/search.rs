@@ -76,8 +76,8 @@ impl Graph {
         self.walk_lowest(query, ef.max(count)).into_iter().take(count).map(hit).collect()
     }
 
-    /// The vectors that a walk finds, closest first. The walk estimates distances; what it has found
-    /// is put in the order of the exact ones.
+    /// The vectors that a walk finds, closest first. The walk estimates distances; what it has
+    /// found is put in the order of the exact ones.
     pub(crate) fn walk_lowest(&self, query: &Query, ef: usize) -> Vec<Candidate> {
         let mut found = with_scratch(|scratch| {
             let mut entries = descend(self, &query.words, 0, scratch);

@@ -63,8 +63,8 @@ fn query(graph: &Graph, vector: &[f32]) -> Query {
     graph.query(vector).expect("a vector of the graph's dimension")
 }
 
-/// Near vectors, quantised: the order of the results is closer to that of the vectors as given than the
-/// order by which the walk goes.
+/// Near vectors, quantised: the order of the results is closer to that of the vectors as given than
+/// the order by which the walk goes.
 #[test]
 fn results_are_ordered_without_the_lengths_of_quantised_vectors() {
     const DIM: usize = 64;

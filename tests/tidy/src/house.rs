@@ -131,6 +131,9 @@ pub const WORDS: [(&str, &str); 16] = [
     ("wishes", "requests"),
 ];
 
+/// Identifiers of libraries with such a word: the socket option `SO_LINGER`.
+pub const OF_LIBRARIES: [&str; 1] = ["set_linger"];
+
 /// Identifiers that are not used as a whole, although the word may be part of others.
 pub const NAMES: [(&str, &str); 12] = [
     ("Asked", "admission context"),

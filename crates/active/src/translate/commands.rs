@@ -354,6 +354,7 @@ impl<'a> Call<'_, '_, 'a> {
             b"JSON.SET" => documents.set(key, &args[1..]),
             b"JSON.DEL" | b"JSON.FORGET" => documents.remove(key, &args[1..]),
             b"JSON.NUMINCRBY" => documents.increment(key, &args[1..]),
+            b"JSON.ARRAPPEND" => documents.append(key, &args[1..]),
             b"VADD" => vector_sets::add(self.transaction, database, key, &args[1..]),
             b"VREM" => vector_sets::remove(self.transaction, database, key, self.arg(1)?),
             b"VSETATTR" => {

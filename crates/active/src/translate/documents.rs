@@ -59,6 +59,19 @@ impl Documents<'_, '_> {
         Ok(())
     }
 
+    /// `JSON.ARRAPPEND key path value [value ...]`.
+    pub fn append(&mut self, key: &Name, args: &[&[u8]]) -> Outcome {
+        let [path, elements @ ..] = args else { return Err(Reason::Malformed) };
+        let at = self.part(path)?;
+        let elements: Option<Vec<Bytes>> =
+            elements.iter().map(|one| self.values.document_text(one)).collect();
+        let elements = elements.ok_or(Reason::Malformed)?;
+        match self.transaction.append_to_array(self.database, key, &at, elements) {
+            true => Ok(()),
+            false => Err(Reason::Unknown),
+        }
+    }
+
     /// `JSON.NUMINCRBY key path number`.
     pub fn increment(&mut self, key: &Name, args: &[&[u8]]) -> Outcome {
         let [path, by] = args else { return Err(Reason::Malformed) };

@@ -237,7 +237,7 @@ impl Client<'_, '_> {
         self.compare("a hash command", database, name, (!fields.is_empty()).then_some(View::Hash(fields)))
     }
 
-    /// JSON.SET, JSON.DEL and JSON.NUMINCRBY at a path, JSON.SET of the root.
+    /// JSON.SET, JSON.DEL, JSON.NUMINCRBY and JSON.ARRAPPEND at a path, JSON.SET of the root.
     fn document(&mut self, database: u32, name: &Name, before: Option<View>) -> Result<(), String> {
         let mut parts = match before {
             Some(View::Parts(Kind::Json, parts)) => parts,
@@ -259,9 +259,9 @@ impl Client<'_, '_> {
         let (at, outer) = (part(members), part(&members[..members.len() - 1]));
         let had = parts.iter().position(|(one, _)| *one == at);
         let is_inside = |(one, _): &(Bytes, Bytes)| one.starts_with(&at);
-        let what = self.pick(6);
+        let what = self.pick(9);
         match (what, had) {
-            (0..=2, _) => {
+            (0..=3, _) => {
                 if parts.iter().all(|one| *one != (outer.clone(), object.clone())) {
                     return Ok(());
                 }
@@ -270,6 +270,7 @@ impl Client<'_, '_> {
                     1 => {
                         vec![(at.clone(), object), ([&at[..], &part(&["n"])].concat().into(), bytes("null"))]
                     }
+                    2 => vec![(at.clone(), bytes(["[]", "[1]", "[1,2]"][self.pick(3)]))],
                     _ => vec![(at.clone(), bytes(self.number % 9))],
                 };
                 self.transaction.bring_member(database, name, &at, &new);
@@ -277,7 +278,7 @@ impl Client<'_, '_> {
                 parts.extend(new);
                 parts.sort();
             }
-            (3 | 4, Some(index)) => {
+            (4 | 5, Some(index)) => {
                 let by = self.random.i64(-9..9);
                 let number =
                     std::str::from_utf8(&parts[index].1).ok().and_then(|text| text.parse::<i64>().ok());
@@ -288,7 +289,20 @@ impl Client<'_, '_> {
                     _ => return Err(format!("JSON.NUMINCRBY of {number:?}: {is_done}")),
                 }
             }
-            (5, Some(_)) => {
+            (6.., Some(index)) if what < 8 && parts[index].1.starts_with(b"[") => {
+                let array = String::from_utf8_lossy(&parts[index].1).into_owned();
+                let comma = if array == "[]" { "" } else { "," };
+                let elements = [&["7"][..], &["\"],\""], &["8", "[9]"]][self.pick(3)];
+                parts[index].1 =
+                    bytes(format!("{}{comma}{}]", &array[..array.len() - 1], elements.join(",")));
+                if what == 7 {
+                    self.transaction.bring_parts(database, name, Kind::Json, &parts);
+                } else {
+                    let elements = elements.iter().map(bytes).collect();
+                    assert!(self.transaction.append_to_array(database, name, &at, elements));
+                }
+            }
+            (8, Some(_)) => {
                 self.transaction.bring_member(database, name, &at, &[]);
                 parts.retain(|one| !is_inside(one));
             }

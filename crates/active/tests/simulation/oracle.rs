@@ -263,9 +263,37 @@ fn parts(ops: &[Op], kind: Kind) -> BTreeMap<Bytes, Bytes> {
     shown.collect()
 }
 
+/// The array to which a part of a document has been appended.
+fn array_of(part: &Bytes) -> Option<&[u8]> {
+    let at = part.len().checked_sub(12)?;
+    (part[at..].starts_with(&[1, 3]) && part[at + 2..at + 11].iter().all(|digit| *digit > 127))
+        .then_some(&part[..at])
+}
+
 /// A part shows unless one around it is there and no object; objects around it show as well.
+/// Appended elements show behind those that are in their array's part, or as an array if there is
+/// neither a part in its place nor a member below it.
 fn document(ops: &[Op]) -> Option<View> {
-    let parts = parts(ops, Kind::Json);
+    let (appended, parts): (BTreeMap<Bytes, Bytes>, BTreeMap<Bytes, Bytes>) =
+        parts(ops, Kind::Json).into_iter().partition(|(name, _)| array_of(name).is_some());
+    let mut arrays: BTreeMap<&[u8], Vec<String>> = BTreeMap::new();
+    for (name, value) in &appended {
+        let array = array_of(name).expect("an element has an array");
+        arrays.entry(array).or_default().push(String::from_utf8_lossy(value).into_owned());
+    }
+    let mut with_arrays = parts.clone();
+    for (array, elements) in arrays {
+        let base = match parts.get(array) {
+            Some(value) if value.starts_with(b"[") => String::from_utf8_lossy(value).into_owned(),
+            None if !parts.keys().any(|name| name.starts_with(array)) => "[]".to_owned(),
+            _ => continue,
+        };
+        let inside = base[1..base.len() - 1].to_owned();
+        let all: Vec<String> =
+            std::iter::once(inside).filter(|one| !one.is_empty()).chain(elements).collect();
+        with_arrays.insert(array.into(), format!("[{}]", all.join(",")).into_bytes().into());
+    }
+    let parts = with_arrays;
     let mut shown = BTreeMap::new();
     for (name, value) in &parts {
         let around: Vec<&[u8]> =

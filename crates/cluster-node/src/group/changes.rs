@@ -18,9 +18,9 @@ use crate::group::{self, author, own_node, transactions};
 const TRIES: usize = 16;
 /// Delay before a mandatory change is retried, and before etcd is read again.
 const PAUSE: Duration = Duration::from_millis(250);
-/// How long a change waits for etcd to be read, and for this server to apply it: as many timeouts of
-/// one request. An etcd that has just started elects its leader first, and `redis-cli --cluster create`
-/// goes on without saying so if ADDSLOTS fails.
+/// How long a change waits for etcd to be read, and for this server to apply it: as many timeouts
+/// of one request. An etcd that has just started elects its leader first, and `redis-cli --cluster
+/// create` goes on without saying so if ADDSLOTS fails.
 const PATIENCE: u32 = 4;
 /// How often a wait looks at this server's role.
 const LOOK: Duration = Duration::from_millis(1);

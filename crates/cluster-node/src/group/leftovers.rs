@@ -2,15 +2,15 @@
 //! What an interrupted MIGRATE has left at its target.
 //!
 //! MIGRATE restores keys there, and then deletes them here. If the target's answer is lost, or this
-//! server is replaced before its successor has the deletion, the keys are on both nodes. The owner of
-//! the slot goes on with its own copies, so the others must go before anybody is sent to them. While a
-//! slot is migrating, its owner deletes there what it has itself: after a MIGRATE that failed, and when
-//! it takes the lead.
+//! server is replaced before its successor has the deletion, the keys are on both nodes. The owner
+//! of the slot goes on with its own copies, so the others must go before anybody is sent to them.
+//! While a slot is migrating, its owner deletes there what it has itself: after a MIGRATE that
+//! failed, and when it takes the lead.
 //!
 //! The keys are claimed as by a MIGRATE, which therefore does not move them meanwhile, and are only
-//! deleted there once the in-sync members have them here. Clients are sent there for a key (ASK) only
-//! when the members have its deletion, so with synchronous writes the owner's copy is never the older
-//! one.
+//! deleted there once the in-sync members have them here. Clients are sent there for a key (ASK)
+//! only when the members have its deletion, so with synchronous writes the owner's copy is never
+//! the older one.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -108,23 +108,37 @@ fn doubtful_slots(engine: &Engine) -> Vec<(u16, Arc<str>)> {
     doubtful.map(|(slot, target)| (*slot, Arc::clone(target))).collect()
 }
 
-/// Deletes at the slot's target the keys that are here. Returns the number of those that were there.
+/// Deletes at the slot's target the keys that are here. Returns the number of those that were
+/// there.
 fn delete_there(engine: &Engine, slot: u16, target: &Arc<str>) -> Result<usize, String> {
     let mut connection = None;
+    let deleted = delete_all_there(engine, slot, target, &mut connection);
+    if deleted.is_err() {
+        // A deletion that arrived after the key has moved would lose it.
+        connection.map(Connection::abort);
+    }
+    deleted
+}
+
+fn delete_all_there(
+    engine: &Engine,
+    slot: u16,
+    target: &Arc<str>,
+    connection: &mut Option<Connection>,
+) -> Result<usize, String> {
     let mut deleted = 0;
     for db in 0..engine.keyspace.databases() {
         let mut keys: Vec<Box<[u8]>> = Vec::new();
         let all = engine.keyspace.slot_len(slot, db);
         scan::visit_slot(&engine.keyspace, slot, db, all, |entry: Entry<'_>| keys.push(entry.key().into()));
         for keys in keys.chunks(CHUNK) {
-            let connection = match &mut connection {
-                Some(connection) => connection,
-                none => {
-                    let view = engine.cluster_view().ok_or("this server is in no cluster")?;
-                    none.insert(open(engine, &view, target)?)
-                }
-            };
-            deleted += delete_keys_there(engine, connection, db, keys)?;
+            if connection.is_none() {
+                let view = engine.cluster_view().ok_or("this server is in no cluster")?;
+                *connection = Some(open(engine, &view, target)?);
+            }
+            if let Some(connection) = connection {
+                deleted += delete_keys_there(engine, connection, db, keys)?;
+            }
         }
     }
     Ok(deleted)

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use super::violation;
-use crate::house::{NAMES, WORDS};
+use crate::house::{NAMES, OF_LIBRARIES, WORDS};
 use crate::{Tree, Violation};
 
 pub const NAME: &str = "word";
@@ -36,6 +36,9 @@ fn words(identifier: &str) -> Vec<String> {
 
 /// What to use instead of this identifier.
 fn instead(identifier: &str) -> Option<&'static str> {
+    if OF_LIBRARIES.contains(&identifier) {
+        return None;
+    }
     let whole = NAMES.iter().find(|(name, _)| *name == identifier);
     let words = words(identifier);
     let of_word = || {
