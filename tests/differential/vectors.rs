@@ -128,7 +128,8 @@ impl Draw {
     fn add(&mut self) -> Vec<Vec<u8>> {
         let key = self.key();
         let mut words = vec![b"VADD".to_vec(), key.into()];
-        if (key == "p") != self.chance(3) {
+        // What is projected is not kept by 8 bits.
+        if (key == "p") != (self.chance(3) && !["q", "m", "none"].contains(&key)) {
             words.extend([b"REDUCE".to_vec(), self.pick(&["4", "4", "4", "4", "4", "4", "4", "5"]).into()]);
         }
         let dim = self.dim_of(key);

@@ -132,18 +132,40 @@ impl Codec {
         self.shape.quantisation == Quantisation::I8 && self.shape.metric == Metric::Cosine
     }
 
-    /// Distance between two encoded vectors, without what quantisation has done to their lengths.
-    /// For near vectors much of the error is in the lengths: a third fewer of the ten nearest are
-    /// missed.
+    /// What quantisation has taken from a vector, encoded like the vector itself; `None` if
+    /// distances are no estimates.
+    pub fn rest(&self, vector: &[f32], encoded: &[AtomicU32]) -> Option<Box<[AtomicU32]>> {
+        if !self.estimates() {
+            return None;
+        }
+        let norm = vector.iter().fold(0.0f32, |sum, x| sum + x * x).sqrt();
+        let scale = if norm == 0.0 { 0.0 } else { 1.0 / norm };
+        let pairs = vector.iter().zip(self.components(encoded));
+        let rest: Vec<f32> = pairs.map(|(x, stored)| x * scale - stored).collect();
+        let words: Box<[AtomicU32]> = encoded.iter().map(|_| AtomicU32::new(0)).collect();
+        self.encode_i8(rest.iter().copied(), &words);
+        Some(words)
+    }
+
+    /// Distance between two encoded vectors, the first one with its [rest](Codec::rest) if that is
+    /// known, without what quantisation has done to their lengths: with 128 dimensions half as many
+    /// of the ten nearest are missed.
     #[inline]
-    pub fn exact(&self, a: &[AtomicU32], b: &[AtomicU32]) -> f32 {
+    pub fn exact(&self, a: &[AtomicU32], rest: Option<&[AtomicU32]>, b: &[AtomicU32]) -> f32 {
         if !self.estimates() {
             return self.distance(a, b);
         }
-        let (a, b) = (&a[self.head()..], &b[self.head()..]);
-        let dot = |a, b| f64::from(self.kernels.dot_i8(a, b));
-        let squares = dot(a, a) * dot(b, b);
-        if squares == 0.0 { 1.0 } else { (1.0 - dot(a, b) / squares.sqrt()) as f32 }
+        let head = self.head();
+        let dot = |a: &[AtomicU32], b: &[AtomicU32]| f64::from(self.kernels.dot_i8(&a[head..], &b[head..]));
+        let (product, squares) = match rest {
+            // The two together have length 1.
+            Some(rest) => {
+                let of = |part: &[AtomicU32]| dot(part, b) * f64::from(float(&part[0])) / 127.0;
+                (of(a) + of(rest), dot(b, b))
+            }
+            None => (dot(a, b), dot(a, a) * dot(b, b)),
+        };
+        if squares == 0.0 { 1.0 } else { (1.0 - product / squares.sqrt()) as f32 }
     }
 
     /// The components as they are stored, before they are scaled back to the original length.

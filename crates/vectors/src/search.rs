@@ -21,6 +21,8 @@ pub struct Hit {
 /// An encoded vector to search for.
 pub struct Query {
     pub(crate) words: Box<[AtomicU32]>,
+    /// What quantisation has taken from it, if that matters.
+    rest: Option<Box<[AtomicU32]>>,
     /// A vector known to be close.
     start: Option<u32>,
 }
@@ -42,7 +44,7 @@ impl Graph {
         self.check(vector)?;
         let words: Box<[AtomicU32]> = (0..self.codec.words()).map(|_| AtomicU32::new(0)).collect();
         self.codec.encode(vector, &words);
-        Ok(Query { words, start: None })
+        Ok(Query { rest: self.codec.rest(vector, &words), words, start: None })
     }
 
     /// A vector of the graph as a query.
@@ -51,17 +53,17 @@ impl Graph {
     /// If there is no such vector, as in all functions that take a number.
     pub fn query_of(&self, id: u32) -> Query {
         let words = self.vector_words(id).iter().map(|word| AtomicU32::new(word.load(Relaxed)));
-        Query { words: words.collect(), start: None }
+        Query { words: words.collect(), rest: None, start: None }
     }
 
     /// Distance between a query and a vector.
     pub fn distance(&self, query: &Query, id: u32) -> f32 {
-        self.codec.exact(&query.words, self.vector_words(id))
+        self.codec.exact(&query.words, query.rest.as_deref(), self.vector_words(id))
     }
 
     /// Distance between two vectors.
     pub fn distance_between(&self, a: u32, b: u32) -> f32 {
-        self.codec.exact(self.vector_words(a), self.vector_words(b))
+        self.codec.exact(self.vector_words(a), None, self.vector_words(b))
     }
 
     /// The closest vectors that a walk with `ef` candidates finds, up to `count`, closest first.
