@@ -106,7 +106,7 @@ pub(super) fn write_state(replica: &mut Replica, mut file: StateFile) -> std::io
 
 fn load_state(bytes: Option<Vec<u8>>) -> Result<State, String> {
     let Some(bytes) = bytes else { return Err("the state file is missing".into()) };
-    let mut loader = Loader::new();
+    let mut loader = Loader::of_whole(&bytes);
     loader.feed(&mut &bytes[..]).map_err(|error| error.to_string())?;
     loader.finish().map_err(|error| error.to_string())
 }

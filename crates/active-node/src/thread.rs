@@ -232,7 +232,7 @@ impl<'e> Thread<'e> {
         self.note_all_long();
         self.flush();
         self.duties();
-        let keys = self.replica.views().count();
+        let keys = self.replica.visible_len();
         log::info!("Active-active: this server is region {}, with {keys} keys", self.manifest.region);
         log::warn!("Warning: active-replica is experimental (docs/active-active.md)");
     }

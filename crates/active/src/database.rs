@@ -110,6 +110,18 @@ impl Database {
         result
     }
 
+    /// Adds plain strings, each with the hash of its name, in place of what there is.
+    pub fn put_plain(&mut self, strings: &[(u64, &[u8], Plain<'_>)]) {
+        strings.iter().for_each(|(hash, ..)| self.plain.prefetch_bucket(*hash));
+        strings.iter().for_each(|(hash, ..)| self.plain.prefetch_strings(*hash));
+        for (hash, name, plain) in strings {
+            match self.others.get_hashed(*hash, name) {
+                Some(_) => self.change(name, |key| *key = Key::of_plain(*plain)),
+                None => self.plain.put_hashed(*hash, name, *plain),
+            }
+        }
+    }
+
     /// Takes the key of a mark out of the database.
     fn take_marked(&mut self, name: &[u8], mark: &mut Mark) -> Key {
         match mark.is_hidden {
@@ -293,6 +305,18 @@ impl Database {
     pub fn iter(&self) -> impl Iterator<Item = (&[u8], KeyRef<'_>)> {
         let plain = self.plain.iter().map(|(name, plain)| (name, KeyRef::Made(Key::of_plain(plain))));
         plain.chain(self.others.iter().map(|(name, key)| (name, KeyRef::Kept(key))))
+    }
+
+    pub fn plain_len(&self) -> usize {
+        self.plain.len()
+    }
+
+    pub fn plain_strings(&self) -> impl Iterator<Item = (&[u8], Plain<'_>)> {
+        self.plain.iter()
+    }
+
+    pub fn iter_others(&self) -> impl Iterator<Item = (&[u8], &Key)> {
+        self.others.iter()
     }
 
     pub fn names(&self) -> impl Iterator<Item = &[u8]> {

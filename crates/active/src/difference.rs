@@ -16,6 +16,7 @@
 use std::collections::btree_map::IntoIter;
 use std::collections::{BTreeMap, BTreeSet};
 
+
 use crate::cell::CellChange;
 use crate::change::{Change, Kind, UnitWrite, Written};
 use crate::database::KeyRef;
@@ -555,27 +556,6 @@ pub fn merge_part_with_difference<'u>(
             }
         }
     });
-}
-
-/// The requests that write all keys of the shadow into an empty keyspace.
-pub fn whole(replica: &Replica) -> impl Iterator<Item = OwnedRequest> {
-    replica.views().flat_map(|(database, name, view, until)| {
-        let mut requests = Requests::new(database);
-        requests.write(name, &view, until);
-        requests.all.into_iter().map(move |args| OwnedRequest { database, args })
-    })
-}
-
-/// The requests that rewrite some keys as the shadow has them, whatever the keyspace has.
-pub fn anew(replica: &Replica, keys: &[(u32, Name)]) -> impl Iterator<Item = OwnedRequest> {
-    keys.iter().flat_map(|(database, name)| {
-        let mut requests = Requests::new(*database);
-        match shown(replica, *database, name) {
-            Some((view, until)) => requests.rewrite(name, &view, until),
-            None => requests.delete(name),
-        }
-        requests.all.into_iter().map(|args| OwnedRequest { database: *database, args })
-    })
 }
 
 #[cfg(test)]

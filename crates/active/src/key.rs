@@ -66,6 +66,34 @@ impl Key {
         }
     }
 
+    /// Takes a key that [`Key::store_plain`] has stored; `None`, without taking anything, for any
+    /// other one.
+    pub(crate) fn take_plain<'p>(from: &mut &'p [u8]) -> Option<Plain<'p>> {
+        let mut rest = *from;
+        let is_one_string = load_len(&mut rest)? == 1
+            && u8::load(&mut rest)? == Kind::String as u8
+            && u8::load(&mut rest)? == 1;
+        if !is_one_string {
+            return None;
+        }
+        let len = load_len(&mut rest)?;
+        let value = rest.split_off(..len)?;
+        let stamp = Stamp::load(&mut rest)?;
+        if u8::load(&mut rest)? != 0 {
+            return None;
+        }
+        let time = match load_len(&mut rest)? {
+            0 => None,
+            1 => match (Stamp::load(&mut rest)?, Time::load(&mut rest)?) {
+                (giver, Time::At(time)) if giver == stamp => Some(time),
+                _ => return None,
+            },
+            _ => return None,
+        };
+        *from = rest;
+        Some(Plain { stamp, time, value })
+    }
+
     /// The visible string, without its increments.
     pub(crate) fn text(&self) -> Option<&Text> {
         match self.value()? {
@@ -377,6 +405,12 @@ mod tests {
             key.store(&mut other);
             assert_eq!(one, other);
             assert_eq!(Key::load(&mut &one[..]).as_ref().and_then(Key::as_plain), Some(plain));
+            let mut left = &one[..];
+            assert_eq!((Key::take_plain(&mut left), left), (Some(plain), &b""[..]));
+            for end in 0..one.len() {
+                let mut left = &one[..end];
+                assert_eq!((Key::take_plain(&mut left), left.len()), (None, end));
+            }
         }
     }
 }

@@ -7,6 +7,7 @@ use std::hash::BuildHasher;
 use std::sync::LazyLock;
 
 use braid_keyspace::HeldString;
+use smallvec::SmallVec;
 
 use crate::amount::Amount;
 use crate::cell::{At, CellChange, Sides, Sum};
@@ -24,10 +25,12 @@ use crate::stamp::{Region, Stamp};
 use crate::stored::{Stored, load_len};
 use crate::value::Value;
 use crate::vector::Seen;
-use crate::{Bytes, KeyId, Name, Text};
+use crate::{KeyId, Name, Text};
 
 /// Marks of evicted keys sampled per database to find old ones.
 const MARKS_SAMPLED: usize = 4096;
+/// Plain strings that are added together.
+pub(crate) const TOGETHER: usize = 32;
 
 /// A key with the hash of its name ([`Replica::hash`](crate::Replica::hash)).
 #[derive(Clone, Copy, Debug)]
@@ -247,6 +250,23 @@ impl Keys {
     /// All keys of all databases, in no order.
     pub fn iter(&self) -> impl Iterator<Item = (u32, &[u8], KeyRef<'_>)> {
         self.all.iter().flat_map(|(database, keys)| keys.iter().map(|(name, key)| (*database, name, key)))
+    }
+
+    /// The plain strings, by database.
+    pub fn plain_strings(&self) -> impl Iterator<Item = (u32, impl Iterator<Item = (&[u8], Plain<'_>)>)> {
+        self.all.iter().map(|(database, keys)| (*database, keys.plain_strings()))
+    }
+
+    /// The numbers of plain strings, by database.
+    pub fn plain_len(&self) -> impl Iterator<Item = (u32, usize)> {
+        self.all.iter().map(|(database, keys)| (*database, keys.plain_len()))
+    }
+
+    /// All other keys.
+    pub fn iter_others(&self) -> impl Iterator<Item = (u32, &[u8], &Key)> {
+        self.all
+            .iter()
+            .flat_map(|(database, keys)| keys.iter_others().map(|(name, key)| (*database, name, key)))
     }
 
     /// The names of all keys.
@@ -585,21 +605,45 @@ impl Keys {
         self.saving = None;
     }
 
+    fn database(&mut self, number: u32, hasher: &RandomState) -> &mut Database {
+        self.all.entry(number).or_insert_with(|| Database::new(hasher))
+    }
+
     /// Parses the output of a save. A state of an older version has no marks.
     pub fn load(from: &mut &[u8], has_marks: bool) -> Option<Keys> {
         let mut keys = Keys::default();
+        let hasher = keys.hasher.0.clone();
+        // Nearly all keys are plain strings. Some are put together, so that their places can be
+        // fetched from memory meanwhile.
+        let mut strings: SmallVec<[(u64, &[u8], Plain<'_>); TOGETHER]> = SmallVec::new();
+        let mut of = 0;
         for _ in 0..load_len(from)? {
             let is_mark = has_marks && u8::load(from)? == MARK;
-            let (number, name) = (u32::load(from)?, Bytes::load(from)?);
-            let hasher = &keys.hasher.0;
-            let database = keys.all.entry(number).or_insert_with(|| Database::new(hasher));
-            match is_mark {
-                true => database.evicted.set(&name, &Mark::load(from)?),
-                false => {
+            let number = u32::load(from)?;
+            let len = load_len(from)?;
+            let name = from.split_off(..len)?;
+            if !strings.is_empty() && (number != of || strings.len() == TOGETHER) {
+                keys.database(of, &hasher).put_plain(&strings);
+                strings.clear();
+            }
+            let plain = if is_mark { None } else { Key::take_plain(from) };
+            if let Some(plain) = plain.filter(|plain| plain.fits(name)) {
+                of = number;
+                strings.push((hasher.hash_one(name), name, plain));
+                continue;
+            }
+            let database = keys.database(number, &hasher);
+            match (is_mark, plain) {
+                (true, _) => database.evicted.set(name, &Mark::load(from)?),
+                (false, Some(plain)) => database.change(name, |key| *key = Key::of_plain(plain)),
+                (false, None) => {
                     let loaded = Key::load(from)?;
-                    database.change(&name, |key| *key = loaded);
+                    database.change(name, |key| *key = loaded);
                 }
             }
+        }
+        if !strings.is_empty() {
+            keys.database(of, &hasher).put_plain(&strings);
         }
         keys.all.retain(|_, keys| !keys.is_empty());
         (keys.changes, keys.type_conflicts) = (u64::load(from)?, u64::load(from)?);

@@ -27,6 +27,7 @@ pub mod difference;
 pub mod document;
 pub mod effect;
 pub mod elements;
+pub mod fill;
 pub mod hash;
 pub mod hidden;
 pub mod hyperloglog;

@@ -326,6 +326,14 @@ impl Plains {
         self.buckets[bucket].at(&spot)
     }
 
+    /// [`Plains::put`] of a name with this hash.
+    pub fn put_hashed(&mut self, hash: u64, name: &[u8], plain: Plain<'_>) {
+        self.make_bucket();
+        if let Some(place) = self.place_of(hash, name) {
+            self.put_at(&place, name, plain);
+        }
+    }
+
     /// Adds a string, or replaces the one with its name.
     pub fn put(&mut self, name: &[u8], plain: Plain<'_>) {
         self.make_bucket();

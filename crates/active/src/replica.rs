@@ -25,6 +25,7 @@ use crate::ended::Ended;
 use crate::hidden::{DEFINITIONS, LIBRARIES, is_of_clients};
 use crate::keys::Keys;
 use crate::merge_progress::MergeProgress;
+use crate::plain::Plain;
 use crate::rules::Rules;
 use crate::stability::Stability;
 use crate::stamp::{REGIONS, Region, Stamp};
@@ -307,6 +308,31 @@ impl Replica {
     /// name, value, expiry time in Unix ms.
     pub fn views(&self) -> impl Iterator<Item = (u32, &[u8], View, Option<u64>)> {
         let keys = self.state.keys.iter().filter(|(database, ..)| is_of_clients(*database));
+        keys.filter_map(|(database, name, key)| {
+            let time = key.time(self.rules()).map(|(_, time)| time);
+            Some((database, name, View::new(key.value()?, self.rules()), time))
+        })
+    }
+
+    /// The plain strings of clients, by database.
+    pub(crate) fn plain_strings(
+        &self,
+    ) -> impl Iterator<Item = (u32, impl Iterator<Item = (&[u8], Plain<'_>)>)> {
+        self.state.keys.plain_strings().filter(|(database, _)| is_of_clients(*database))
+    }
+
+    /// The number of clients' keys, whether or not the keyspace has ended them.
+    pub fn visible_len(&self) -> usize {
+        let of_clients = |database: &u32| is_of_clients(*database);
+        let others = self.state.keys.iter_others().filter(|(database, ..)| of_clients(database));
+        let others = others.filter(|(.., key)| key.value().is_some()).count();
+        let plain = self.state.keys.plain_len().filter(|(database, _)| of_clients(database));
+        plain.map(|(_, len)| len).sum::<usize>() + others
+    }
+
+    /// [`Replica::views`] of all other keys.
+    pub(crate) fn other_views(&self) -> impl Iterator<Item = (u32, &[u8], View, Option<u64>)> {
+        let keys = self.state.keys.iter_others().filter(|(database, ..)| is_of_clients(*database));
         keys.filter_map(|(database, name, key)| {
             let time = key.time(self.rules()).map(|(_, time)| time);
             Some((database, name, View::new(key.value()?, self.rules()), time))

@@ -169,6 +169,11 @@ impl Loader {
         Loader::default()
     }
 
+    /// A loader of a state of which all `bytes` are there.
+    pub fn of_whole(bytes: &[u8]) -> Loader {
+        Loader { content: Vec::with_capacity(bytes.len()), ..Loader::default() }
+    }
+
     /// Takes the next bytes, split anywhere. Returns true once the state is complete; `bytes` is
     /// then left at the first byte after it.
     ///

@@ -12,9 +12,10 @@ use std::collections::BTreeSet;
 
 use braid_active::Parts;
 use braid_active::change::Kind;
-use braid_active::difference::{Difference, apply_with_difference, merge_part_with_difference, whole};
+use braid_active::difference::{Difference, apply_with_difference, merge_part_with_difference};
 use braid_active::document::{OBJECT, push_member};
 use braid_active::effect::Unit;
+use braid_active::fill::run_whole;
 use braid_active::replica::{Replica, Settings, State};
 use braid_active::saved::{Loader, SavedError, save};
 use braid_active::translate::{EXPIRED, Request, Values, agree, shown, translate};
@@ -380,11 +381,10 @@ fn check_copies(server: &Server, random: &mut fastrand::Rng, seed: u64) {
     third.run_difference(NOW + 100, difference);
     assert_eq!(third.shadow.digest(), server.shadow.digest());
     let mut empty = replica(4);
-    for request in whole(&third.shadow) {
-        let args: Vec<&[u8]> = request.args.iter().map(|arg| &arg[..]).collect();
-        translate(&mut empty, &TestValues, NOW, &[Request { database: 0, args: &args }])
-            .expect("a plain request");
-    }
+    let prefetch = |_, names: &mut dyn Iterator<Item = &[u8]>| assert!(names.count() > 0);
+    run_whole(&third.shadow, prefetch, &mut |database, args| {
+        translate(&mut empty, &TestValues, NOW, &[Request { database, args }]).expect("a plain request");
+    });
     assert_eq!(empty.digest(), third.shadow.digest(), "seed {seed}");
     check_writes_beside_a_copy(server, &state, random, seed);
 }

@@ -4,10 +4,9 @@
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::time::{Duration, Instant};
 
-use braid_active::difference::{
-    Difference, OwnedRequest, anew, apply_with_difference, merge_part_with_difference, whole,
-};
+use braid_active::difference::{Difference, OwnedRequest, apply_with_difference, merge_part_with_difference};
 use braid_active::effect::Unit;
+use braid_active::fill::{anew, run_whole};
 use braid_active::hidden::{DEFINITIONS, LIBRARIES, Touches};
 use braid_active::replica::{Replica, State};
 use braid_active::translate::{agree, shown};
@@ -288,12 +287,16 @@ impl Thread<'_> {
             });
         }
         self.in_world(|thread, txn| {
-            thread.engine.keyspace.journal.forget_database();
+            let keyspace = &thread.engine.keyspace;
+            keyspace.journal.forget_database();
             thread.run_requests(txn, |replica, run| {
                 run(0, &[b"FLUSHALL"]);
-                for OwnedRequest { database, args } in whole(replica) {
-                    run(database, &args.iter().map(Vec::as_slice).collect::<Vec<_>>());
-                }
+                let prefetch = |database, names: &mut dyn Iterator<Item = &[u8]>| {
+                    let hashes: SmallVec<[u64; UNITS]> = names.map(|name| keyspace.hash(name)).collect();
+                    hashes.iter().for_each(|hash| keyspace.prefetch_bucket(database, *hash));
+                    hashes.iter().for_each(|hash| keyspace.prefetch_entry(database, *hash));
+                };
+                run_whole(replica, prefetch, run);
             });
             thread.bring_hidden(txn, Touches { libraries: true, definitions: true });
         });
