@@ -16,7 +16,6 @@
 use std::collections::btree_map::IntoIter;
 use std::collections::{BTreeMap, BTreeSet};
 
-
 use crate::cell::CellChange;
 use crate::change::{Change, Kind, UnitWrite, Written};
 use crate::database::KeyRef;
