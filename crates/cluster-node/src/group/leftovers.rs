@@ -62,20 +62,19 @@ pub(super) fn search_leftovers(engine: &Engine) {
     let run = |engine: &Arc<Engine>| {
         loop {
             for (slot, target) in doubtful_slots(engine) {
+                // Before the search: a MIGRATE may fail during it.
+                if let Some(group) = group::of(engine) {
+                    group.doubts.lock().slots.remove(slot);
+                }
                 match delete_there(engine, slot, &target) {
-                    Ok(deleted) => {
-                        if let Some(group) = group::of(engine) {
-                            group.doubts.lock().slots.remove(slot);
-                        }
-                        if deleted > 0 {
-                            log::warn!(
-                                "{deleted} keys of slot {slot} were at its target as well, after an interrupted \
-                                 MIGRATE: deleted there"
-                            );
-                        }
-                    }
+                    Ok(0) => {}
+                    Ok(deleted) => log::warn!(
+                        "{deleted} keys of slot {slot} were at its target as well, after an interrupted \
+                         MIGRATE: deleted there"
+                    ),
                     Err(why) => {
                         log::debug!("Keys of slot {slot} may be at its target as well: {why}");
+                        note_interrupted(engine, slot);
                         break;
                     }
                 }
@@ -131,6 +130,14 @@ fn delete_all_there(
         let mut keys: Vec<Box<[u8]>> = Vec::new();
         let all = engine.keyspace.slot_len(slot, db);
         scan::visit_slot(&engine.keyspace, slot, db, all, |entry: Entry<'_>| keys.push(entry.key().into()));
+        if keys.is_empty() {
+            continue;
+        }
+        let end = engine.replication.in_sync.without_asides(engine.keyspace.journal.end());
+        sync_writes::wait_for_members(engine, patience(engine));
+        if !engine.replication.in_sync.covers(SyncLevel::Memory, end) {
+            return Err("the members of this shard do not have them yet".into());
+        }
         for keys in keys.chunks(CHUNK) {
             if connection.is_none() {
                 let view = engine.cluster_view().ok_or("this server is in no cluster")?;
@@ -171,16 +178,11 @@ fn delete_keys_there(
     let (reader, now) = (engine.keyspace.reader(), unix_ms());
     let here: Vec<&Box<[u8]>> =
         keys.iter().filter(|key| reader.look_at(db, key, now, |entry| entry.is_some())).collect();
-    let end = engine.replication.in_sync.without_asides(engine.keyspace.journal.end());
-    sync_writes::wait_for_members(engine, patience(engine));
-    if !engine.replication.in_sync.covers(SyncLevel::Memory, end) {
-        return Err("the members of this shard do not have them yet".into());
-    }
     let number = db.to_string();
     connection.request(&[b"SELECT", number.as_bytes()]).map_err(broken)?;
     for key in &here {
         connection.request(&[b"ASKING".as_slice()]).map_err(broken)?;
-        connection.request(&[b"DEL", &***key]).map_err(broken)?;
+        connection.request(&[b"UNLINK", &***key]).map_err(broken)?;
     }
     connection.flush().map_err(broken)?;
     let (mut deleted, mut refused) = (0, None);
