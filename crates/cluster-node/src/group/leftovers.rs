@@ -112,9 +112,9 @@ fn doubtful_slots(engine: &Engine) -> Vec<(u16, Arc<str>)> {
 fn delete_there(engine: &Engine, slot: u16, target: &Arc<str>) -> Result<usize, String> {
     let mut connection = None;
     let deleted = delete_all_there(engine, slot, target, &mut connection);
-    if deleted.is_err() {
-        // A deletion that arrived after the key has moved would lose it.
-        connection.map(Connection::abort);
+    // A deletion that arrived after the key has moved would lose it.
+    if let Some(connection) = connection.filter(|_| deleted.is_err()) {
+        connection.abort();
     }
     deleted
 }
