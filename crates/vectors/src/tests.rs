@@ -18,7 +18,7 @@ const UNLIMITED: (usize, usize) = (usize::MAX, usize::MAX);
 
 /// A number of vectors or steps; under Miri fewer.
 const fn many(count: usize) -> usize {
-    if cfg!(miri) { count / 50 } else { count }
+    if cfg!(miri) { count.div_ceil(50) } else { count }
 }
 
 fn shape(quantisation: Quantisation, dim: u32, links: u32) -> Shape {
@@ -449,12 +449,12 @@ fn guests_walk_while_vectors_are_added() {
 fn a_guest_sees_additions_only() {
     let (mut data, mut random) = (Clusters::new(16, 5, 0.5, 43), fastrand::Rng::with_seed(44));
     let mut alone = Graph::new(shape(Quantisation::I8, 16, 4)).unwrap();
-    for _ in 0..600 {
+    for _ in 0..many(600) {
         add(&mut alone, &data.any(), &mut random);
     }
     let mut shared = SharedGraph::new(alone.duplicate());
     let mut in_place = 0;
-    for label in 0..200 {
+    for label in 0..many(200) as u64 {
         let guest = shared.visit().expect("no snapshot");
         let (vector, level) = (data.any(), alone.level_from(random.u64(..)));
         alone.add(&vector, label, 50, level).unwrap();
@@ -465,9 +465,9 @@ fn a_guest_sees_additions_only() {
         in_place += usize::from(had_room);
         assert!(saved(&shared) == saved(&alone));
     }
-    assert!(in_place > 50 && in_place < 200, "{in_place}");
+    assert!(cfg!(miri) || in_place > 50 && in_place < 200, "{in_place}");
     let (guest, before) = (shared.visit().expect("no snapshot"), saved(&shared));
-    shared.own_mut().remove(7);
+    shared.own_mut().remove(3);
     assert!(saved(&guest) == before && saved(&shared) != before);
     check(&guest);
     check(&shared);
