@@ -454,10 +454,11 @@ fn journalling_server(model: &str) -> TestServer {
 }
 
 /// A member moves between two sets atomically while they are combined. Replaying the append-only
-/// file yields the same state.
+/// file yields the same state. With `BRAID_ROUNDS`, as at night, up to 12 rounds.
 #[test]
 fn set_operations_read_and_store_atomically() {
     const COUNT: u64 = 20_000;
+    let rounds = braid_tests::random::number("BRAID_ROUNDS", 4).min(12);
     for model in ["parallel", "global-lock", "handoff", "hybrid", "fanout"] {
         let server = journalling_server(model);
         if !server.is_braid() {
@@ -487,7 +488,7 @@ fn set_operations_read_and_store_atomically() {
                     std::thread::sleep(std::time::Duration::from_millis([1, 60][there]));
                 }
             });
-            for round in 0..12 {
+            for round in 0..rounds {
                 for command in ["ZUNIONSTORE zd 2 z1 z2", "SUNIONSTORE sd s1 s2"] {
                     assert_eq!(client.call(command), Value::Integer(all), "{model}, {round}: {command}");
                 }

@@ -3,14 +3,17 @@
 // third of the processor time of configure and make, which compile every file twice to find the
 // private symbols. Included by `../build.rs`.
 
+/// The file of names of settings and statistics, which alone took a fifth of the compiler's time. It is not
+/// optimised at all unless everything is, as in what is shipped.
+const NAMES: &str = "ctl";
+
 /// Files whose code runs at startup, for statistics, for a profile, or in a thread of their own. They are
-/// optimised less: `ctl` alone takes a fifth of the compiler's time.
-const RARELY_RUN: [&str; 18] = [
+/// optimised less.
+const RARELY_RUN: [&str; 17] = [
     "background_thread",
     "buf_writer",
     "ckh",
     "conf",
-    "ctl",
     "inspect",
     "log",
     "malloc_io",
@@ -73,8 +76,11 @@ fn build_configured(target: &str, out_dir: &Path) -> bool {
         .filter(|path| path.extension().is_some_and(|is| is == "c") && !path.ends_with("zone.c"))
         .collect();
     sources.sort();
-    let is_rare = |path: &PathBuf| RARELY_RUN.iter().any(|name| path.file_stem().is_some_and(|stem| stem == *name));
-    let (rare, usual): (Vec<PathBuf>, Vec<PathBuf>) = sources.into_iter().partition(is_rare);
+    let is = |path: &PathBuf, name: &str| path.file_stem().is_some_and(|stem| stem == name);
+    let is_rare = |path: &PathBuf| RARELY_RUN.iter().any(|name| is(path, name));
+    let (rare, other): (Vec<PathBuf>, Vec<PathBuf>) = sources.into_iter().partition(is_rare);
+    let (names, usual): (Vec<PathBuf>, Vec<PathBuf>) = other.into_iter().partition(|path| is(path, NAMES));
+    let level_of_names = if expect_env("OPT_LEVEL") == "3" { 1 } else { 0 };
     let mut build = cc::Build::new();
     build
         .include(&headers)
@@ -96,7 +102,8 @@ fn build_configured(target: &str, out_dir: &Path) -> bool {
         build.flag("-include").flag(header);
     }
     let rare = build.clone().opt_level(1).files(rare).compile_intermediates();
-    build.files(usual).objects(rare).compile("jemalloc_pic");
+    let names = build.clone().opt_level(level_of_names).files(names).compile_intermediates();
+    build.files(usual).objects(rare).objects(names).compile("jemalloc_pic");
     if let Some(header) = parsed {
         // 24 MB that nothing needs any more.
         let _ = fs::remove_file(header.with_extension("h.gch"));

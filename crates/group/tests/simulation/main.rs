@@ -5,7 +5,7 @@
 //! time; at most one server serves at a time; no sick replica stops a healthy group for long. Each
 //! rule that these depend on is dropped once, and the simulator must find a violation.
 //!
-//! `BRAID_SCHEDULES=1000000 cargo test --release -p braid-group --test simulation -- --nocapture`
+//! `BRAID_SCHEDULES=1000000 cargo test -p braid-group --test simulation -- --nocapture`
 //! runs that many schedules. `BRAID_SEED` is the first one's seed. For a planted fault the number
 //! is an upper bound.
 

@@ -3,7 +3,7 @@
 //! etcd sends for it, and the memory of a map. Nodes follow watch events; some watches break, and
 //! their nodes read all records again.
 //!
-//!   cargo test --release -p braid-group --test thousand_shards -- --nocapture
+//!   cargo test -p braid-group --test thousand_shards -- --nocapture
 //!
 //! The network and etcd are modelled (constants below); reading records is real.
 
