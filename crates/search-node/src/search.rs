@@ -288,7 +288,8 @@ impl Shown<'_> {
             (Some((_, summary)), marks) => {
                 let stop_words = &self.definition.schema.stop_words;
                 let is_counted = |word: &str| !stop_words.contains(word);
-                summarize(&text, summary, marks, matched, is_counted).into_bytes()
+                let term = |word: &str| self.matched.term(word);
+                summarize(&text, summary, marks, term, is_counted).into_bytes()
             }
             (None, Some(marks)) => highlight(&text, marks, matched).into_bytes(),
             (None, None) => value,

@@ -26,7 +26,7 @@ fn width_for(count: u64) -> usize {
     }
 }
 
-#[inline]
+#[inline(always)]
 fn read(block: &ThinBlock, at: usize) -> u64 {
     let bytes = block.bytes();
     match block.word() {
@@ -37,17 +37,20 @@ fn read(block: &ThinBlock, at: usize) -> u64 {
     }
 }
 
-#[inline]
-fn write(block: &mut ThinBlock, at: usize, count: u64) {
+/// False if the block is too narrow for the count.
+#[inline(always)]
+fn write(block: &mut ThinBlock, at: usize, count: u64) -> bool {
     // Copies of a length known beforehand: others are calls.
     let (width, count) = (block.word(), count.to_le_bytes());
-    let bytes = block.bytes_mut();
+    let word = u64::from_le_bytes(count);
     match width {
-        1 => bytes[at] = count[0],
-        2 => bytes[at * 2..at * 2 + 2].copy_from_slice(&count[..2]),
-        4 => bytes[at * 4..at * 4 + 4].copy_from_slice(&count[..4]),
-        _ => bytes[at * 8..at * 8 + 8].copy_from_slice(&count),
+        1 if word <= 0xff => block.bytes_mut()[at] = count[0],
+        2 if word <= 0xffff => block.bytes_mut()[at * 2..at * 2 + 2].copy_from_slice(&count[..2]),
+        4 if word <= 0xffff_ffff => block.bytes_mut()[at * 4..at * 4 + 4].copy_from_slice(&count[..4]),
+        8 => block.bytes_mut()[at * 8..at * 8 + 8].copy_from_slice(&count),
+        _ => return false,
     }
+    true
 }
 
 impl Cells {
@@ -59,21 +62,27 @@ impl Cells {
         self.len
     }
 
-    #[inline]
+    #[inline(always)]
     pub fn get(&self, at: usize) -> u64 {
         self.blocks[at / BLOCK].as_ref().map_or(0, |block| read(block, at % BLOCK))
     }
 
-    #[inline]
+    #[inline(always)]
     pub fn set(&mut self, at: usize, count: u64) {
-        let (index, width) = (at / BLOCK, width_for(count));
-        match &mut self.blocks[index] {
-            Some(block) if block.word() as usize >= width => write(block, at % BLOCK, count),
-            None if count == 0 => {}
-            _ => {
-                self.widen(index, width);
-                write(self.blocks[index].as_mut().expect("just made"), at % BLOCK, count);
-            }
+        let (index, at) = (at / BLOCK, at % BLOCK);
+        if let Some(block) = &mut self.blocks[index]
+            && write(block, at, count)
+        {
+            return;
+        }
+        self.set_wider(index, at, count);
+    }
+
+    #[cold]
+    fn set_wider(&mut self, index: usize, at: usize, count: u64) {
+        if count > 0 {
+            self.widen(index, width_for(count));
+            write(self.blocks[index].as_mut().expect("just made"), at, count);
         }
     }
 
@@ -83,7 +92,7 @@ impl Cells {
         let mut wide = ThinBlock::zeroed(cells * width);
         wide.set_word(width as u32);
         if let Some(block) = &self.blocks[index] {
-            (0..cells).for_each(|at| write(&mut wide, at, read(block, at)));
+            (0..cells).for_each(|at| _ = write(&mut wide, at, read(block, at)));
         }
         self.blocks[index] = Some(wide);
     }
@@ -116,7 +125,10 @@ impl Cells {
             if largest > 0 {
                 cells.widen(block, width_for(largest));
                 let made = cells.blocks[block].as_mut().expect("just made");
-                piece.chunks_exact(width).enumerate().for_each(|(at, cell)| write(made, at, number(cell)));
+                piece
+                    .chunks_exact(width)
+                    .enumerate()
+                    .for_each(|(at, cell)| _ = write(made, at, number(cell)));
             }
         }
         cells

@@ -189,6 +189,116 @@ fn series_are_found_by_labels() {
     ]);
 }
 
+/// The examples of redis.io's page of TS.QUERYLABELS, and what it says of each case.
+#[test]
+fn labels_and_their_values_are_listed() {
+    let mut tester = Tester::new();
+    for (room, kind) in [("study", "temperature"), ("study", "humidity"), ("kitchen", "temperature")] {
+        tester.run(&format!("TS.CREATE telemetry:{room}:{kind} LABELS room {room} type {kind}"));
+    }
+    tester.check(&[
+        ("TS.CREATE bare", OK),
+        ("TS.CREATE floor LABELS floor 1", OK),
+        ("TS.QUERYLABELS LABELS FILTER room=kitchen", "*2\r\n$4\r\nroom\r\n$4\r\ntype\r\n"),
+        ("TS.QUERYLABELS VALUES type", "*2\r\n$8\r\nhumidity\r\n$11\r\ntemperature\r\n"),
+        ("ts.querylabels values type filter room=kitchen", "*1\r\n$11\r\ntemperature\r\n"),
+        ("TS.QUERYLABELS LABELS", "*3\r\n$5\r\nfloor\r\n$4\r\nroom\r\n$4\r\ntype\r\n"),
+        ("TS.QUERYLABELS VALUES none", "*0\r\n"),
+        ("TS.QUERYLABELS VALUES floor FILTER room=study", "*0\r\n"),
+        ("TS.QUERYLABELS LABELS FILTER room=attic", "*0\r\n"),
+        ("TS.QUERYLABELS KEYS", "-ERR TSDB: expected LABELS or VALUES\r\n"),
+        ("TS.QUERYLABELS VALUES", "-ERR wrong number of arguments for 'ts.querylabels' command\r\n"),
+        ("TS.QUERYLABELS LABELS FILTER", "-ERR wrong number of arguments for 'ts.querylabels' command\r\n"),
+        ("TS.QUERYLABELS LABELS FILTER nonsense", "-ERR TSDB: failed parsing labels\r\n"),
+        ("TS.ALTER floor LABELS level 2", OK),
+        ("TS.QUERYLABELS LABELS FILTER level=2", "*1\r\n$5\r\nlevel\r\n"),
+        ("TS.QUERYLABELS VALUES floor", "*0\r\n"),
+        ("DEL telemetry:study:temperature telemetry:study:humidity floor", ":3\r\n"),
+        ("TS.QUERYLABELS VALUES room", "*1\r\n$7\r\nkitchen\r\n"),
+        ("TS.QUERYLABELS LABELS", "*2\r\n$4\r\nroom\r\n$4\r\ntype\r\n"),
+        ("TS.CREATE floor LABELS floor 3", OK),
+        ("TS.QUERYLABELS VALUES floor", "*1\r\n$1\r\n3\r\n"),
+    ]);
+    tester.speak(0, Protocol::Resp3);
+    tester.check(&[("TS.QUERYLABELS VALUES type", "~1\r\n$11\r\ntemperature\r\n")]);
+}
+
+/// The examples of redis.io's page of TS.NRANGE, and what it says of each case.
+#[test]
+fn several_series_are_returned_side_by_side() {
+    let mut tester = Tester::new();
+    let rows = |rows: &[(u64, &[&str])]| {
+        let row = |(time, values): &(u64, &[&str])| {
+            let values: String = values.iter().map(|value| format!("+{value}\r\n")).collect();
+            format!("*2\r\n:{time}\r\n*{}\r\n{values}", values.matches('+').count())
+        };
+        format!("*{}\r\n{}", rows.len(), rows.iter().map(row).collect::<String>())
+    };
+    let arity = |name: &str| format!("-ERR wrong number of arguments for '{name}' command\r\n");
+    tester.run("TS.CREATE s:1");
+    tester.run("TS.CREATE s:2");
+    tester.run("TS.MADD s:1 1000 10 s:1 2000 12");
+    tester.run("TS.MADD s:2 1000 20 s:2 3000 25");
+    let all = [(1000, &["10", "20"][..]), (2000, &["12", "NaN"]), (3000, &["NaN", "25"])];
+    let mut back = all;
+    back.reverse();
+    tester.check(&[
+        ("TS.NRANGE 2 s:1 s:2 - +", &rows(&all)),
+        ("TS.NREVRANGE 2 s:1 s:2 - +", &rows(&back)),
+        ("TS.NRANGE 2 s:1 s:2 - + COUNT 2", &rows(&all[..2])),
+        ("TS.NREVRANGE 2 s:1 s:2 - + COUNT 1", &rows(&back[..1])),
+        ("TS.NRANGE 3 s:2 s:1 s:2 2500 +", &rows(&[(3000, &["25", "NaN", "25"])])),
+        (
+            "TS.NRANGE 2 s:1 s:2 - + FILTER_BY_VALUE 11 21",
+            &rows(&[(1000, &["NaN", "20"]), (2000, &["12", "NaN"])]),
+        ),
+        ("TS.NRANGE 2 s:1 s:2 4000 +", "*0\r\n"),
+        ("TS.NRANGE 2 s:1 none - +", "-ERR TSDB: the key does not exist\r\n"),
+        ("TS.NRANGE 0 s:1 - +", "-ERR TSDB: numkeys must be a positive integer\r\n"),
+        ("TS.NRANGE x s:1 - +", "-ERR TSDB: numkeys must be a positive integer\r\n"),
+        ("TS.NRANGE 2 s:1 - +", &arity("ts.nrange")),
+        ("TS.NREVRANGE 9223372036854775807 s:1 - +", &arity("ts.nrevrange")),
+    ]);
+    tester.run("TS.MADD s:1 1100 20 s:2 1100 15 s:2 2000 25");
+    tester.check(&[
+        (
+            "TS.NRANGE 2 s:1 s:2 - 2000 AGGREGATION avg sum 1000",
+            &rows(&[(1000, &["15", "35"]), (2000, &["12", "25"])]),
+        ),
+        (
+            "TS.NRANGE 2 s:1 s:2 - + AGGREGATION avg,max count 1000 COUNT 2",
+            &rows(&[(1000, &["15", "20", "2"]), (2000, &["12", "12", "1"])]),
+        ),
+        (
+            "TS.NRANGE 1 s:1 - + AGGREGATION min,max 1000",
+            &rows(&[(1000, &["10", "20"]), (2000, &["12", "12"])]),
+        ),
+        (
+            "TS.NREVRANGE 2 s:1 s:2 - + AGGREGATION first last 1000 BUCKETTIMESTAMP +",
+            // As TS.REVRANGE does on Redis Stack: the first sample is the one that is read first.
+            &rows(&[(4000, &["NaN", "25"]), (3000, &["12", "25"]), (2000, &["20", "20"])]),
+        ),
+        ("TS.NRANGE 2 s:1 s:2 - + AGGREGATION avg 1000", "-ERR TSDB: Couldn't parse AGGREGATION\r\n"),
+        ("TS.NRANGE 2 s:1 s:2 - + AGGREGATION avg none 1000", "-ERR TSDB: Unknown aggregation type\r\n"),
+        (
+            "TS.NRANGE 2 s:1 s:2 - + AGGREGATION avg sum 0",
+            "-ERR TSDB: bucketDuration must be greater than zero\r\n",
+        ),
+        ("TS.CREATE d", OK),
+        ("TS.CREATERULE s:1 d AGGREGATION sum 1000", OK),
+        ("TS.ADD s:1 5000 7", ":5000\r\n"),
+        ("TS.NRANGE 2 d s:1 5000 +", &rows(&[(5000, &["NaN", "7"])])),
+        ("TS.NRANGE 2 d s:1 5000 + LATEST", &rows(&[(5000, &["7", "7"])])),
+        ("SET text t", OK),
+        (
+            "TS.NRANGE 2 s:1 text - +",
+            "-ERR WRONGTYPE Operation against a key holding the wrong kind of value\r\n",
+        ),
+    ]);
+    tester.speak(0, Protocol::Resp3);
+    tester.check(&[("TS.NRANGE 2 s:1 s:2 3000 3000", "*1\r\n*2\r\n:3000\r\n*2\r\n,nan\r\n,25\r\n")]);
+}
+
 #[test]
 fn queries_return_what_the_user_may_read() {
     let mut tester = Tester::new();
@@ -203,6 +313,12 @@ fn queries_return_what_the_user_may_read() {
     assert_eq!(tester.run_as(1, "TS.MGET FILTER l=x"), "-NOPERM No permissions to access a key\r\n");
     assert_eq!(tester.run_as(1, "TS.QUERYINDEX l=x m="), "*1\r\n$2\r\na1\r\n");
     assert_eq!(tester.run("TS.QUERYINDEX l=x"), "*2\r\n$2\r\na1\r\n$2\r\nb1\r\n");
+    assert_eq!(tester.run_as(1, "TS.QUERYLABELS LABELS"), "*1\r\n$1\r\nl\r\n");
+    assert_eq!(tester.run_as(1, "TS.QUERYLABELS VALUES m FILTER l=x"), "*0\r\n");
+    assert_eq!(tester.run("TS.QUERYLABELS VALUES m FILTER l=x"), "*1\r\n$1\r\n1\r\n");
+    let refused = "-NOPERM No permissions to access a key\r\n";
+    assert_eq!(tester.run_as(1, "TS.NRANGE 2 a1 b1 - +"), refused);
+    assert_eq!(tester.run_as(1, "TS.NREVRANGE 1 a1 - +"), "*0\r\n");
 }
 
 #[test]

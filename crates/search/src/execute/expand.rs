@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! From the form of a word to the words of the dictionary that have it.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 
 use braid_base::glob;
 
@@ -95,21 +95,38 @@ pub fn distance_within(one: &str, other: &str, max: usize) -> Option<usize> {
     row.last().copied().filter(|cost| *cost <= max)
 }
 
+/// A word that a query looks for.
+#[derive(Clone, Copy, Debug)]
+pub struct Sought {
+    /// Its place among the query's words.
+    pub place: usize,
+    /// How rare it is, as SUMMARIZE counts it.
+    pub rarity: u32,
+}
+
 /// The words that a query found, for marking them in texts.
 pub struct Matched {
-    words: HashSet<String>,
+    words: HashMap<String, Sought>,
     stems: Stems,
 }
 
 impl Matched {
-    pub fn new(words: HashSet<String>, language: Language) -> Matched {
+    pub fn new(words: HashMap<String, Sought>, language: Language) -> Matched {
         Matched { words, stems: Stems::of(language) }
     }
 
     /// Whether a word of a text, in lower case, is one of them.
     pub fn contains(&self, word: &str) -> bool {
-        self.words.contains(word)
-            || self.stems.stem(word).is_some_and(|stem| self.words.contains(&format!("+{stem}")))
+        self.term(word).is_some()
+    }
+
+    /// The first of the query's terms that finds a word of a text, in lower case: the word itself
+    /// or its stem; and how rare that is.
+    pub fn term(&self, word: &str) -> Option<(&str, u32)> {
+        let whole = self.words.get_key_value(word);
+        let stem = self.stems.stem(word).and_then(|stem| self.words.get_key_value(&format!("+{stem}")));
+        let first = whole.into_iter().chain(stem).min_by_key(|(_, sought)| sought.place);
+        first.map(|(term, sought)| (&**term, sought.rarity))
     }
 }
 
@@ -118,6 +135,21 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn a_word_is_found_by_the_first_term_of_the_query() {
+        let sought = |terms: &[&str]| {
+            let each = terms.iter().enumerate();
+            let words = each.map(|(place, term)| ((*term).to_owned(), Sought { place, rarity: 1 }));
+            Matched::new(words.collect(), Language::English)
+        };
+        let matched = sought(&["runs", "+run", "running"]);
+        assert_eq!(
+            ["runs", "running", "run"].map(|word| matched.term(word).map(|(term, _)| term)),
+            [Some("runs"), Some("+run"), None,]
+        );
+        assert_eq!(sought(&["running", "+run"]).term("running"), Some(("running", 1)));
+    }
 
     #[test]
     fn distances_count_changes_of_characters() {

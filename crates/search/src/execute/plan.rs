@@ -4,13 +4,13 @@
 //!
 //! Making one locks the dictionary for moments only, and no part.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::ops::Range as Span;
 
 use braid_containers::geohash;
 
 use super::error::SearchError;
-use super::expand::{Matched, expand};
+use super::expand::{Matched, Sought, expand};
 use super::score::Scorer;
 use super::vectors::Vectors;
 use crate::index::{DocId, DocRef, Index, Space, Totals};
@@ -113,7 +113,7 @@ pub struct Plan {
     /// The names under which distances of vectors are returned, and the distances.
     pub(super) distances: Vec<(String, HashMap<DocRef, f64>)>,
     pub(super) nearest: Option<crate::query::Knn>,
-    words: HashSet<String>,
+    words: HashMap<String, Sought>,
     language: Language,
 }
 
@@ -123,7 +123,7 @@ struct Planner<'a> {
     options: &'a PlanOptions<'a>,
     totals: Totals,
     stems: Stems,
-    words: HashSet<String>,
+    words: HashMap<String, Sought>,
     distances: Vec<(String, HashMap<DocRef, f64>)>,
     /// Below a `-`: its words are not marked in texts.
     denied: bool,
@@ -141,7 +141,7 @@ impl Plan {
             options,
             totals: index.totals(),
             stems: Stems::of(options.language),
-            words: HashSet::new(),
+            words: HashMap::new(),
             distances: Vec::new(),
             denied: false,
         };
@@ -173,6 +173,11 @@ impl Plan {
     pub fn matched(&self) -> Matched {
         Matched::new(self.words.clone(), self.language)
     }
+}
+
+/// How rare a term is, as SUMMARIZE counts it: found by comparing with Redis Stack.
+fn rarity_in_fragments(docs: u32, totals: Totals) -> u32 {
+    (1.0 + (totals.docs as f64 + 1.0) / f64::from(docs.max(1))).log2() as u32
 }
 
 fn docs_step(docs: impl Iterator<Item = DocRef>, weight: f64) -> Step {
@@ -269,7 +274,9 @@ impl Planner<'_> {
         let scores = space == Space::WORDS || self.options.tags_score;
         let rarity = if scores { self.options.scorer.rarity(docs, self.totals) } else { 0.0 };
         if space == Space::WORDS && !self.denied {
-            self.words.insert(text.clone());
+            let place = self.words.len();
+            let sought = || Sought { place, rarity: rarity_in_fragments(docs, self.totals) };
+            self.words.entry(text.clone()).or_insert_with(sought);
         }
         Some(Step::Term(Term { space, text, fields, docs, rarity, weight }))
     }

@@ -70,38 +70,44 @@ fn push_marked(
     out.push_str(&part[copied..]);
 }
 
-/// The parts of a text around the words that matched, the first ones of the text, each followed by
-/// the separator; white space becomes one space. `is_counted` is false for stop words.
+/// The parts of a text around the words that matched, each followed by the separator; white space
+/// becomes one space. `matched`: the term by which a word is found, and how rare it is.
+/// `is_counted` is false for stop words.
 ///
-/// What Redis Stack shows, found by comparing: matches with fewer than [`APART`] words between them
-/// are in one fragment. For each word that this has less than a fragment should have, not counting
-/// the matches, three bytes are added before it and behind it, less what would be a part of a word,
-/// and what belongs to the fragments beside it. A text without matches is cut after as many bytes
-/// as all fragments could have.
-pub fn summarize(
+/// What Redis Stack shows, found by comparing: the fragments whose different terms are the rarest
+/// in sum, of equal ones those in front, in the order of the text. Matches with fewer than
+/// [`APART`] words between them are in one fragment. For each word that this has less than a
+/// fragment should have, not counting the matches, three bytes are added before it and behind it,
+/// less what would be a part of a word, and what belongs to the fragments beside it. A text without
+/// matches is cut after as many bytes as all fragments could have.
+pub fn summarize<'t>(
     text: &str,
     options: &Summary,
     marks: Option<&Highlighter>,
-    mut matched: impl FnMut(&str) -> bool,
+    mut matched: impl FnMut(&str) -> Option<(&'t str, u32)>,
     mut is_counted: impl FnMut(&str) -> bool,
 ) -> String {
-    let mut fragments: Vec<Fragment> = Vec::new();
+    let mut fragments: Vec<Fragment<'t>> = Vec::new();
     let mut position = 0;
     for token in tokens(text) {
-        let is_match = matched(&token.word);
-        position += usize::from(is_match || is_counted(&token.word));
-        if !is_match {
-            continue;
-        }
+        let found = matched(&token.word);
+        position += usize::from(found.is_some() || is_counted(&token.word));
+        let Some((term, rarity)) = found else { continue };
         match fragments.last_mut().filter(|last| position - last.last <= APART) {
             Some(last) => {
                 (last.bytes.end, last.last, last.matches) = (token.end, position, last.matches + 1);
+                if !last.terms.contains(&term) {
+                    last.terms.push(term);
+                    last.rarity = last.rarity.saturating_add(rarity);
+                }
             }
             None => fragments.push(Fragment {
                 bytes: token.start..token.end,
                 first: position,
                 last: position,
                 matches: 1,
+                terms: vec![term],
+                rarity,
             }),
         }
     }
@@ -109,7 +115,10 @@ pub fn summarize(
         // With marks to show, and nothing to mark, it is the whole text.
         return if marks.is_some() { text.to_owned() } else { beginning(text, options) };
     }
+    // A stable sort: equal ones stay in the order of the text.
+    fragments.sort_by_key(|fragment| std::cmp::Reverse(fragment.rarity));
     fragments.truncate(options.fragments);
+    fragments.sort_by_key(|fragment| fragment.bytes.start);
     let mut out = String::new();
     let mut before = 0;
     for (at, fragment) in fragments.iter().enumerate() {
@@ -117,7 +126,7 @@ pub fn summarize(
         let range = fragment.widened(text, before..next, options.fragment_len);
         // What is around it has no marks, even if a fragment that is not shown is there.
         let mut part = text[range.start..fragment.bytes.start].to_owned();
-        push_marked(&mut part, text, fragment.bytes.clone(), marks, &mut matched);
+        push_marked(&mut part, text, fragment.bytes.clone(), marks, |word| matched(word).is_some());
         part.push_str(&text[fragment.bytes.end..range.end]);
         push_spaced(&mut out, &part);
         out.push_str(&options.separator);
@@ -132,15 +141,18 @@ const APART: usize = 8;
 const WORD_BYTES: usize = 6;
 
 /// Words of a text from one match to another one.
-struct Fragment {
+struct Fragment<'t> {
     bytes: Range<usize>,
     /// Positions of the first and the last match.
     first: usize,
     last: usize,
     matches: usize,
+    /// The different terms that match, and how rare they are in sum.
+    terms: Vec<&'t str>,
+    rarity: u32,
 }
 
-impl Fragment {
+impl Fragment<'_> {
     /// The bytes with what is around them, inside of `bounds`.
     fn widened(&self, text: &str, bounds: Range<usize>, len: usize) -> Range<usize> {
         let others = self.last + 1 - self.first - self.matches;
@@ -213,9 +225,13 @@ mod tests {
         assert_eq!(highlight(text, &Highlighter::default(), |_| false), text);
     }
 
+    fn hit(word: &str) -> Option<(&'static str, u32)> {
+        (word == "hit").then_some(("hit", 1))
+    }
+
     fn summary(text: &str, fragments: usize, fragment_len: usize) -> String {
         let options = Summary { fragments, fragment_len, ..Summary::default() };
-        summarize(text, &options, None, |word| word == "hit", |word| word != "the" && word != "of")
+        summarize(text, &options, None, hit, |word| word != "the" && word != "of")
     }
 
     /// Words, `hit` at some places.
@@ -258,9 +274,33 @@ mod tests {
         assert_eq!(summary(&near, 0, 12), "");
         // Only fragments that are shown are in each other's way.
         let (options, marks) = (Summary { fragments: 1, ..Summary::default() }, Highlighter::default());
-        let first =
-            summarize(&words(32, &[20, 29], 2), &options, Some(&marks), |word| word == "hit", |_| true);
+        let first = summarize(&words(32, &[20, 29], 2), &options, Some(&marks), hit, |_| true);
         assert!(first.ends_with(" w19 <b>hit</b> w21 w22 w23 w24 w25 w26 w27 w28 hit w30... "), "{first}");
+    }
+
+    /// Redis Stack's choice among fragments that have these words, all others apart. `b` is twice
+    /// as rare as the others.
+    #[test]
+    fn fragments_with_the_rarest_words_are_shown() {
+        let rare = |word: &str| {
+            let term = ["a", "b", "c"].into_iter().find(|term| *term == word)?;
+            Some((term, if term == "b" { 2 } else { 1 }))
+        };
+        for (fragments, count, found) in [
+            (&["a", "a c", "a"][..], 1, &["a c"][..]),
+            (&["a", "a a", "c"], 1, &["a"]),
+            (&["a", "c c c", "a c"], 1, &["a c"]),
+            (&["a", "c c c", "a c"], 2, &["a", "a c"]),
+            (&["a", "b", "a"], 1, &["b"]),
+            (&["a a a a", "b", "a"], 1, &["b"]),
+            (&["a c", "b", "b"], 1, &["a c"]),
+            (&["a", "c", "a c", "a c b"], 3, &["a", "a c", "a c b"]),
+        ] {
+            let apart = " x x x x x x x x x x ";
+            let text = format!("{apart}{}{apart}", fragments.join(apart));
+            let options = Summary { fragments: count, fragment_len: 0, separator: "|".into() };
+            assert_eq!(summarize(&text, &options, None, rare, |_| true), format!("{}|", found.join("|")));
+        }
     }
 
     #[test]
@@ -294,7 +334,7 @@ mod tests {
         }
         let options = Summary { fragment_len: 2, separator: "|".into(), ..Summary::default() };
         let text = "aa bb hit (ww)   hit,  cc";
-        let marked = summarize(text, &options, Some(&Highlighter::default()), |word| word == "hit", |_| true);
+        let marked = summarize(text, &options, Some(&Highlighter::default()), hit, |_| true);
         assert_eq!(marked, "<b>hit</b> (ww) <b>hit</b>,|");
     }
 
@@ -319,6 +359,6 @@ mod tests {
         }
         assert_eq!(summary("aa bb cc  dd ee ff gg", 0, 4), "aa bb");
         let (options, marks) = (Summary::default(), Highlighter::default());
-        assert_eq!(summarize("a  b", &options, Some(&marks), |_| false, |_| true), "a  b");
+        assert_eq!(summarize("a  b", &options, Some(&marks), |_| None, |_| true), "a  b");
     }
 }

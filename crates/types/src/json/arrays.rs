@@ -12,6 +12,8 @@ use braid_values::json::packed::{self, Slot};
 use braid_values::json::path::{Path, eval};
 use braid_values::json::{edit, print};
 
+use smallvec::{SmallVec, smallvec};
+
 use super::find;
 use super::shared::{
     NOT_AN_INTEGER, Outcome, change, change_each, no_match, no_match_raw, parse_value, path_of_change,
@@ -67,7 +69,8 @@ fn only_array(bytes: Doc<'_>, path: &Path<'_>) -> Option<Slot> {
     only.filter(|&slot| searched.is_ok() && count == 1 && packed::array_len(bytes, slot).is_some())
 }
 
-fn values_arg(call: &Call, first: usize) -> Result<Vec<Vec<u8>>, CommandError> {
+/// Most often it is one value.
+fn values_arg(call: &Call, first: usize) -> Result<SmallVec<[Vec<u8>; 1]>, CommandError> {
     call.args[first..].iter().map(|json| parse_value(json, "")).collect()
 }
 
@@ -76,11 +79,11 @@ pub(super) fn append(call: &mut Call) -> CommandResult {
     let path = path_of_change(call, 2)?;
     let key = call.args[1];
     let document = change(call.keyspace, key)?;
-    let results = if let Some(array) = only_array(document.doc(), &path) {
+    let results: SmallVec<[_; 1]> = if let Some(array) = only_array(document.doc(), &path) {
         let len = packed::array_len(document.doc(), array).unwrap_or(0);
         edit::insert(document, array, len, &values).map_err(too_large)?;
         call.keyspace.finish_change(APPEND, key, 1, false);
-        vec![Some(len + values.len())]
+        smallvec![Some(len + values.len())]
     } else {
         change_each(call, &path, APPEND, &mut |bytes, slot| {
             Ok(match packed::array_len(bytes, slot) {
@@ -88,6 +91,7 @@ pub(super) fn append(call: &mut Call) -> CommandResult {
                 None => (None, None),
             })
         })?
+        .into()
     };
     reply_each(
         call.reply,
@@ -108,17 +112,18 @@ pub(super) fn insert(call: &mut Call) -> CommandResult {
         usize::try_from(at).ok().filter(|&at| at <= len).ok_or_else(|| text("ERR index out of bounds"))
     };
     let document = change(call.keyspace, key)?;
-    let results = if let Some(array) = only_array(document.doc(), &path) {
+    let results: SmallVec<[_; 1]> = if let Some(array) = only_array(document.doc(), &path) {
         let len = packed::array_len(document.doc(), array).unwrap_or(0);
         edit::insert(document, array, place(len)?, &values).map_err(too_large)?;
         call.keyspace.finish_change(INSERT, key, 1, false);
-        vec![Some(len + values.len())]
+        smallvec![Some(len + values.len())]
     } else {
         change_each(call, &path, INSERT, &mut |bytes, slot| {
             let Some(len) = packed::array_len(bytes, slot) else { return Ok((None, None)) };
             let value = rebuilt(bytes, slot, 0..len, place(len)?, &values);
             Ok((Some(len + values.len()), Some(value)))
         })?
+        .into()
     };
     reply_each(
         call.reply,

@@ -222,24 +222,46 @@ pub(super) fn range_within(
     end: usize,
 ) -> Result<Range, CommandError> {
     let args = &call.args[..end];
+    range_of(call, args, at, is_reverse, None)
+}
+
+/// Like [`range`] for several series, each with an argument for its aggregators, of which the range
+/// then has none. They are returned.
+pub(super) fn range_of_keys<'a>(
+    call: &Call<'a, '_>,
+    at: usize,
+    is_reverse: bool,
+    keys: usize,
+) -> Result<(Range, &'a [&'a [u8]]), CommandError> {
+    let args = call.args;
+    let range = range_of(call, args, at, is_reverse, Some(keys))?;
+    let aggregators = find(args, at + 2, "AGGREGATION").filter(|_| range.buckets.is_some());
+    Ok((range, aggregators.map_or(&[], |at| &args[at + 1..at + 1 + keys])))
+}
+
+fn range_of(
+    call: &Call,
+    args: &[&[u8]],
+    at: usize,
+    is_reverse: bool,
+    keys: Option<usize>,
+) -> Result<Range, CommandError> {
     let ends = times(args[at], args[at + 1])?;
     let from = at + 2;
-    let most = count(args, from)?;
-    let buckets = buckets(call, args, from, &ends)?;
+    let most = count(args, from, keys.unwrap_or(1))?;
+    let buckets = buckets(call, args, from, &ends, keys)?;
     let values = values(args, from)?;
     let times = listed(args, from)?;
     Ok(Range { from: ends.from.0, to: ends.to.0, times, values, most, is_reverse, buckets })
 }
 
-fn count(args: &[&[u8]], from: usize) -> Result<usize, CommandError> {
-    let Some(mut at) = find(args, from, "COUNT") else { return Ok(usize::MAX) };
+fn count(args: &[&[u8]], from: usize, aggregators: usize) -> Result<usize, CommandError> {
     // COUNT is an aggregator, too.
-    if at > 0 && args[at - 1].eq_ignore_ascii_case(b"AGGREGATION") {
-        match find(args, at + 1, "COUNT") {
-            Some(next) => at = next,
-            None => return Ok(usize::MAX),
-        }
-    }
+    let is_aggregator = |at: usize| {
+        args[at.saturating_sub(aggregators)..at].iter().any(|word| word.eq_ignore_ascii_case(b"AGGREGATION"))
+    };
+    let is_option = |at: &usize| args[*at].eq_ignore_ascii_case(b"COUNT") && !is_aggregator(*at);
+    let Some(at) = (from..args.len()).find(is_option) else { return Ok(usize::MAX) };
     let text = args.get(at + 1).ok_or(text("ERR TSDB: COUNT argument is missing"))?;
     let count = parse_i64(text).ok_or(self::text("ERR TSDB: Couldn't parse COUNT"))?;
     let count = usize::try_from(count).ok().filter(|count| *count > 0);
@@ -251,12 +273,25 @@ pub(super) fn aggregator(args: &[&[u8]], at: usize) -> Result<(Kind, u64), Comma
     let invalid = text("ERR TSDB: Couldn't parse AGGREGATION");
     let (Some(name), Some(span)) = (args.get(at + 1), args.get(at + 2)) else { return Err(invalid) };
     let Some(span) = parse_i64(span) else { return Err(invalid) };
-    let kind = Kind::named(name).ok_or(text("ERR TSDB: Unknown aggregation type"))?;
-    let span = u64::try_from(span).ok().filter(|span| *span > 0);
-    Ok((kind, span.ok_or(text("ERR TSDB: bucketDuration must be greater than zero"))?))
+    Ok((kind(name)?, positive_span(span)?))
 }
 
-fn buckets(call: &Call, args: &[&[u8]], from: usize, ends: &Times) -> Result<Option<Buckets>, CommandError> {
+pub(super) fn kind(name: &[u8]) -> Result<Kind, CommandError> {
+    Kind::named(name).ok_or(text("ERR TSDB: Unknown aggregation type"))
+}
+
+fn positive_span(span: i64) -> Result<u64, CommandError> {
+    let span = u64::try_from(span).ok().filter(|span| *span > 0);
+    span.ok_or(text("ERR TSDB: bucketDuration must be greater than zero"))
+}
+
+fn buckets(
+    call: &Call,
+    args: &[&[u8]],
+    from: usize,
+    ends: &Times,
+    keys: Option<usize>,
+) -> Result<Option<Buckets>, CommandError> {
     let align = find(args, from, "ALIGN");
     let Some(at) = find(args, from, "AGGREGATION") else {
         return match align {
@@ -264,8 +299,15 @@ fn buckets(call: &Call, args: &[&[u8]], from: usize, ends: &Times) -> Result<Opt
             None => Ok(None),
         };
     };
-    let (kind, span) = aggregator(args, at)?;
-    let misplaced = |place: usize| place != at + 3 && place != at + 4;
+    let behind = at + 1 + keys.unwrap_or(1);
+    let (kind, span) = match keys {
+        None => aggregator(args, at)?,
+        Some(_) => {
+            let span = args.get(behind).and_then(|span| parse_i64(span));
+            (Kind::Avg, positive_span(span.ok_or(text("ERR TSDB: Couldn't parse AGGREGATION"))?)?)
+        }
+    };
+    let misplaced = |place: usize| place != behind + 1 && place != behind + 2;
     let mut stamp = Stamp::Start;
     if let Some(place) = find(args, from, "BUCKETTIMESTAMP") {
         if misplaced(place) {

@@ -3,6 +3,7 @@
 //! label) and `label!=` (it has one).
 
 use braid_spec::CommandError;
+use braid_values::time_series::index::Named;
 use braid_values::time_series::labels::Labels;
 
 use super::arguments::text;
@@ -60,17 +61,16 @@ impl<'a> Filters<'a> {
         Ok(Filters(filters))
     }
 
-    /// A label and the values of which a series must have one.
-    pub fn named(&self) -> (&'a [u8], &[&'a [u8]]) {
-        let named = self.0.iter().filter(|filter| !filter.is_negated);
-        let values = named.filter_map(|filter| Some((filter.label, filter.values.as_deref()?)));
-        values.min_by_key(|(_, values)| values.len()).unwrap_or((b"", &[]))
+    /// No filter: every series meets it.
+    pub fn none() -> Filters<'a> {
+        Filters(Vec::new())
     }
 
-    /// True if a series has one of the label's values that [`Filters::named`] returned.
-    pub fn is_named(&self, labels: &Labels) -> bool {
-        let (label, values) = self.named();
-        labels.iter().any(|(name, value)| name == label && values.contains(&value))
+    /// A label and the values of which a series must have one.
+    pub fn named(&self) -> Option<Named<'_>> {
+        let named = self.0.iter().filter(|filter| !filter.is_negated);
+        let values = named.filter_map(|filter| Some((filter.label, filter.values.as_deref()?)));
+        values.min_by_key(|(_, values)| values.len())
     }
 
     /// True if a series with these labels meets all filters.

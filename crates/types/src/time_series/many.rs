@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Queries by labels: TS.QUERYINDEX, TS.MGET, TS.MRANGE and TS.MREVRANGE.
+//! Queries by labels: TS.QUERYINDEX, TS.QUERYLABELS, TS.MGET, TS.MRANGE and TS.MREVRANGE.
 //!
 //! The index says which keys to look at (crate `values`, `time_series/index.rs`). Their locks are
 //! taken together, and if the index has gained nothing since it was asked, the reply is that of one
 //! moment; otherwise it is asked again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use braid_executor::Call;
 use braid_resp::reply::{Protocol, ReplyBuffer};
@@ -26,8 +26,22 @@ const NO_PERMISSION: &str = "NOPERM No permissions to access a key";
 /// The command that a client must be allowed on each key.
 const READ_BY_KEY: &[u8] = b"ts.get";
 
-/// Calls `read` with the keys of the series that meet the filters, under their locks.
+/// Calls `read` with the keys of the series that meet the filters, under their locks, if the client
+/// may read all of them.
 fn with_series(
+    call: &mut Call,
+    filters: &Filters<'_>,
+    needs_sources: bool,
+    read: impl FnOnce(&mut Call, &[Box<[u8]>]) -> CommandResult,
+) -> CommandResult {
+    with_any_series(call, filters, needs_sources, |call, keys| {
+        let permitted = permitted(call, keys).len();
+        if permitted == keys.len() { read(call, keys) } else { Err(text(NO_PERMISSION)) }
+    })
+}
+
+/// Like [`with_series`], whether the client may read them or not.
+fn with_any_series(
     call: &mut Call,
     filters: &Filters<'_>,
     needs_sources: bool,
@@ -39,10 +53,9 @@ fn with_series(
     call.keyspace.index_now();
     let (keyspace, db, now) = (call.keyspace.keyspace(), call.keyspace.db(), call.now());
     let indexes = Indexes::of(keyspace).ok_or(text("ERR TSDB: no index"))?;
-    let (label, values) = filters.named();
     let mut attempt = 0;
     loop {
-        let mut found: Found = indexes.find(keyspace, db, now, label, values);
+        let mut found: Found = indexes.find(keyspace, db, now, filters.named());
         let wanted = found.keys.clone();
         if needs_sources {
             add_sources(call, &mut found);
@@ -54,7 +67,7 @@ fn with_series(
             continue;
         }
         let keys = meeting(call, indexes, filters, wanted);
-        let result = if may_read(call, &keys) { read(call, &keys) } else { Err(text(NO_PERMISSION)) };
+        let result = read(call, &keys);
         if locked {
             call.keyspace.unlock_found();
         }
@@ -62,15 +75,14 @@ fn with_series(
     }
 }
 
-/// True if the client may read all these keys. The keys of a query are not among its arguments, so
+/// Those of the keys that the client may read. The keys of a query are not among its arguments, so
 /// nobody has checked them.
-fn may_read(call: &Call, keys: &[Box<[u8]>]) -> bool {
+fn permitted<'k>(call: &Call, keys: &'k [Box<[u8]>]) -> Vec<&'k [u8]> {
     let (user, db) = (&call.session.login.user, call.keyspace.db());
-    let by_key = |key: &[u8]| {
-        let get = call.engine.commands.find(READ_BY_KEY);
-        get.is_some_and(|get| user.check(get, &[READ_BY_KEY, key], db).is_ok())
-    };
-    user.check_reading_all(call.command, call.args, db) || keys.iter().all(|key| by_key(key))
+    let reads_all = user.check_reading_all(call.command, call.args, db);
+    let get = call.engine.commands.find(READ_BY_KEY);
+    let by_key = |key: &[u8]| get.is_some_and(|get| user.check(get, &[READ_BY_KEY, key], db).is_ok());
+    keys.iter().map(|key| &**key).filter(|key| reads_all || by_key(key)).collect()
 }
 
 /// Adds the keys of the sources, whose open buckets LATEST reports.
@@ -97,12 +109,24 @@ fn meeting(
     filters: &Filters<'_>,
     candidates: Vec<Box<[u8]>>,
 ) -> Vec<Box<[u8]>> {
-    let (label, values) = filters.named();
+    let db = call.keyspace.db();
+    let labels = |key: &[u8]| call.keyspace.peek_as::<Series>(key).ok().flatten().map(Series::labels);
     let mut keys = candidates;
+    let Some(named) = filters.named() else {
+        let is_gone = |key: &&[u8]| labels(key).is_none_or(Labels::is_empty);
+        let gone: Vec<&[u8]> = keys.iter().map(|key| &**key).filter(is_gone).collect();
+        if !gone.is_empty() {
+            indexes.forget_all(db, &gone);
+        }
+        keys.retain(|key| labels(key).is_some());
+        return keys;
+    };
+    let is_named =
+        |labels: &Labels| labels.iter().any(|(name, value)| name == named.0 && named.1.contains(&value));
     keys.retain(|key| {
-        let labels = call.keyspace.peek_as::<Series>(key).ok().flatten().map(Series::labels);
-        if labels.is_none_or(|labels| !filters.is_named(labels)) {
-            indexes.forget(call.keyspace.db(), key, label, values);
+        let labels = labels(key);
+        if !labels.is_some_and(is_named) {
+            indexes.forget(db, key, named);
         }
         labels.is_some_and(|labels| filters.meet(labels))
     });
@@ -114,6 +138,38 @@ pub(super) fn queryindex(call: &mut Call) -> CommandResult {
     with_series(call, &filters, false, |call, keys| {
         call.reply.set(keys.len());
         keys.iter().for_each(|key| call.reply.bulk(key));
+        Ok(())
+    })
+}
+
+/// TS.QUERYLABELS leaves out what the client may not read, unlike the other queries.
+pub(super) fn querylabels(call: &mut Call) -> CommandResult {
+    let args = call.args;
+    let (wanted, from) = match args[1].to_ascii_uppercase().as_slice() {
+        b"LABELS" => (None, 2),
+        b"VALUES" => (Some(*args.get(2).ok_or_else(|| call.wrong_arity())?), 3),
+        _ => return Err(text("ERR TSDB: expected LABELS or VALUES")),
+    };
+    let filters = match &args[from..] {
+        [] => Filters::none(),
+        [word, filters @ ..] if !filters.is_empty() && word.eq_ignore_ascii_case(b"FILTER") => {
+            Filters::parse(filters)?
+        }
+        _ => return Err(call.wrong_arity()),
+    };
+    with_any_series(call, &filters, false, |call, keys| {
+        let mut found: BTreeSet<Box<[u8]>> = BTreeSet::new();
+        for key in permitted(call, keys) {
+            let Ok(Some(series)) = call.keyspace.read_as::<Series>(key) else { continue };
+            for (name, value) in series.labels().iter() {
+                let text = if wanted.is_some() { value } else { name };
+                if wanted.is_none_or(|wanted| wanted == name) && !found.contains(text) {
+                    found.insert(text.into());
+                }
+            }
+        }
+        call.reply.set(found.len());
+        found.iter().for_each(|text| call.reply.bulk(text));
         Ok(())
     })
 }

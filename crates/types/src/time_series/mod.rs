@@ -7,7 +7,8 @@
 //! write.rs      TS.CREATE, ALTER, ADD, MADD, INCRBY, DECRBY, DEL
 //! rules.rs      TS.CREATERULE, DELETERULE, and what rules do to their targets
 //! read.rs       TS.GET, RANGE, REVRANGE, INFO
-//! many.rs       TS.QUERYINDEX, MGET, MRANGE, MREVRANGE
+//! nrange.rs     TS.NRANGE, NREVRANGE
+//! many.rs       TS.QUERYINDEX, QUERYLABELS, MGET, MRANGE, MREVRANGE
 //! filter.rs     filters of labels
 //! reply.rs      samples and numbers in replies
 //! ```
@@ -15,6 +16,7 @@
 mod arguments;
 mod filter;
 mod many;
+mod nrange;
 mod read;
 mod reply;
 mod rules;
@@ -30,6 +32,7 @@ const CHANGE_MANY: &[KeySpec] =
     &[KeySpec::range(1, -1, 3, KeyFlags::RW.and(KeyFlags::ACCESS).and(KeyFlags::UPDATE))];
 const CHANGE_TWO: &[KeySpec] =
     &[KeySpec::range(1, 1, 1, KeyFlags::RW.and(KeyFlags::ACCESS).and(KeyFlags::UPDATE))];
+const READ_SEVERAL: &[KeySpec] = &[KeySpec::counted(1, KeyFlags::RO.and(KeyFlags::ACCESS))];
 const NO_KEYS: &[KeySpec] = &[];
 const READS: Flags = Flags::READONLY;
 const WRITES: Flags = Flags::WRITE;
@@ -53,6 +56,11 @@ macro_rules! range {
 macro_rules! buckets {
     () => {
         "[COUNT count:integer] [aggregation:{[ALIGN align:string] AGGREGATION aggregator:(AVG|FIRST|LAST|MIN|MAX|SUM|RANGE|COUNT|std-p=STD.P|std-s=STD.S|var-p=VAR.P|var-s=VAR.S|TWA) bucketduration:integer [BUCKETTIMESTAMP buckettimestamp:string] [EMPTY]}]"
+    };
+}
+macro_rules! columns {
+    () => {
+        "[COUNT count:integer] [aggregation:{[ALIGN align:string] AGGREGATION aggregators:string... bucketduration:integer [BUCKETTIMESTAMP buckettimestamp:string] [EMPTY]}]"
     };
 }
 
@@ -103,9 +111,18 @@ pub const COMMANDS: &[Row] = &[
     FAMILY.row("ts.mrevrange", many::mrevrange, READS, NO_KEYS).at_least(4).scope(Scope::Walk)
         .docs("8.0.0", "Returns the samples between two times of the time series with given labels, or aggregated ones, from the last one on.", "O(n/m+k), where n is the number of samples, m is the size of a chunk and k is the number of samples in the ranges")
         .syntax(concat!(range!(), "[labels:(WITHLABELS|SELECTED_LABELS label:string...)] ", buckets!(), " FILTER filterexpr:string... [group:{GROUPBY label:string REDUCE reducer:string}]")),
+    FAMILY.row("ts.nrange", nrange::nrange, READS.and(Flags::MOVABLE_KEYS), READ_SEVERAL).at_least(5)
+        .docs("8.10.0", "Returns the samples between two times of several time series, or aggregated ones, in a row for each time.", "O(numkeys*(n/m+k)), where n is the number of samples, m is the size of a chunk and k is the number of samples in the range")
+        .syntax(concat!("numkeys:integer key:key#0... ", range!(), columns!())),
+    FAMILY.row("ts.nrevrange", nrange::nrevrange, READS.and(Flags::MOVABLE_KEYS), READ_SEVERAL).at_least(5)
+        .docs("8.10.0", "Returns the samples between two times of several time series, or aggregated ones, in a row for each time, from the last one on.", "O(numkeys*(n/m+k)), where n is the number of samples, m is the size of a chunk and k is the number of samples in the range")
+        .syntax(concat!("numkeys:integer key:key#0... ", range!(), columns!())),
     FAMILY.row("ts.queryindex", many::queryindex, READS, NO_KEYS).at_least(2).scope(Scope::Walk)
         .docs("8.0.0", "Returns the keys of the time series with given labels.", "O(n), where n is the number of time series that match the filters")
         .syntax("filterexpr:string..."),
+    FAMILY.row("ts.querylabels", many::querylabels, READS, NO_KEYS).at_least(2).scope(Scope::Walk)
+        .docs("8.10.0", "Returns the names of labels, or the values of a label, of time series.", "O(n), where n is the number of time series that match the filters, or of all that have labels")
+        .syntax("subtype:(LABELS|VALUES label:string) [FILTER filterexpr:string...]"),
     FAMILY.row("ts.range", read::range, READS, READ_ONE).at_least(4)
         .docs("8.0.0", "Returns the samples between two times, or aggregated ones.", "O(n/m+k), where n is the number of samples, m is the size of a chunk and k is the number of samples in the range")
         .syntax(concat!("key:key#0 ", range!(), buckets!())),

@@ -3,10 +3,9 @@
 //! the least of them is its count; it is never too low.
 
 use braid_base::relocation::Mover;
-use smallvec::SmallVec;
 
 use crate::cells::Cells;
-use crate::murmur::Mixed;
+use crate::murmur::with_places;
 
 /// Upper limit for the counters, in bytes of their nominal size: a dump of the sketch must fit a
 /// request.
@@ -58,13 +57,6 @@ impl Shape {
     }
 }
 
-/// The item's places in the rows.
-#[inline]
-fn places(shape: Shape, item: &[u8]) -> impl Iterator<Item = usize> {
-    let item = Mixed::new(item);
-    (0..shape.depth).map(move |row| item.place(row, shape.width))
-}
-
 /// A count-min sketch.
 #[derive(Clone)]
 pub struct CountMin {
@@ -108,7 +100,10 @@ impl CountMin {
 
     /// The item's count.
     pub fn count(&self, item: &[u8]) -> u64 {
-        places(self.shape, item).map(|place| self.cells.get(place)).min().unwrap_or(0)
+        let Shape { width, depth, .. } = self.shape;
+        with_places(item, 0, depth, width, |_, places| {
+            places.iter().map(|&place| self.cells.get(place)).min().unwrap_or(0)
+        })
     }
 
     /// Adds to the item's count, which it returns; on an error nothing is changed.
@@ -119,16 +114,18 @@ impl CountMin {
         let range = if by < 0 { Refusal::Underflow } else { Refusal::Overflow };
         let total = self.total.checked_add(by).ok_or(range)?;
         let most = self.shape.count_max();
-        let mut changes = SmallVec::<[(usize, u64); 16]>::new();
-        for place in places(self.shape, item) {
-            let count = self.cells.get(place).checked_add_signed(by).filter(|&count| count <= most);
-            changes.push((place, count.ok_or(range)?));
-        }
-        let mut least = u64::MAX;
-        for (place, count) in changes {
-            self.cells.set(place, count);
-            least = least.min(count);
-        }
+        let Shape { width, depth, .. } = self.shape;
+        let least = with_places(item, 0, depth, width, |_, places| {
+            let changed = |count: u64| count.checked_add_signed(by).filter(|&count| count <= most);
+            let mut least = u64::MAX;
+            for &place in places {
+                least = least.min(changed(self.cells.get(place)).ok_or(range)?);
+            }
+            for &place in places {
+                self.cells.set(place, changed(self.cells.get(place)).unwrap_or(most));
+            }
+            Ok(least)
+        })?;
         self.total = total;
         Ok(least)
     }

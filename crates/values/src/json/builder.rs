@@ -341,6 +341,12 @@ fn push_element(out: &mut Vec<u8>, elements: Elements, scale: u8, number: Num) {
 
 /// The bytes of an element, if an array of this type holds the number exactly.
 pub fn element(elements: Elements, scale: u8, number: Num) -> Option<Vec<u8>> {
+    let mut out = Vec::with_capacity(8);
+    add_element(&mut out, elements, scale, number).then_some(out)
+}
+
+/// Adds the bytes of [`element`]; false if there are none.
+pub fn add_element(out: &mut Vec<u8>, elements: Elements, scale: u8, number: Num) -> bool {
     let fits = match (elements, number) {
         (Elements::I8, Num::Int(value)) => i8::try_from(value).is_ok(),
         (Elements::I16, Num::Int(value)) => i16::try_from(value).is_ok(),
@@ -356,11 +362,10 @@ pub fn element(elements: Elements, scale: u8, number: Num) -> Option<Vec<u8>> {
         (Elements::Bf16Decimal, Num::Float(value)) => BF16.is_decimal(value),
         _ => false,
     };
-    fits.then(|| {
-        let mut out = Vec::with_capacity(8);
-        push_element(&mut out, elements, scale, number);
-        out
-    })
+    if fits {
+        push_element(out, elements, scale, number);
+    }
+    fits
 }
 
 fn is_f32_decimal(value: f64) -> bool {

@@ -14,7 +14,7 @@ use super::builder::{self, Builder};
 use super::doc::Doc;
 use super::location::{Part, around};
 use super::number::Num;
-use super::packed::{self, Container, Slot, Value};
+use super::packed::{self, Container, Slot, Typed, Value};
 use super::value::{Edit, Json, TooLarge};
 
 /// Replaces the value in a slot by another, which is packed.
@@ -108,16 +108,10 @@ pub fn insert(document: &mut Json, array: Slot, index: usize, values: &[Vec<u8>]
     }
     if let Value::Typed(typed) = packed::value(bytes, array)
         && (typed.has_wide_count || typed.count + values.len() <= 255)
-        && let Some(elements) = values
-            .iter()
-            .map(|value| match packed::value(Doc::flat(value), Slot::whole(0)) {
-                Value::Num(number) => builder::element(typed.elements, typed.scale, number),
-                _ => None,
-            })
-            .collect::<Option<Vec<_>>>()
+        && let Some(elements) = elements(&typed, values)
     {
         let at = typed.start + index * typed.elements.width();
-        let edit = Edit { range: at..at, bytes: &elements.concat(), children: values.len() as isize };
+        let edit = Edit { range: at..at, bytes: &elements, children: values.len() as isize };
         return resize_typed(document, array, &[edit]);
     }
     let mut out = Builder::default();
@@ -128,6 +122,16 @@ pub fn insert(document: &mut Json, array: Slot, index: usize, values: &[Vec<u8>]
     items[index..].iter().for_each(|&item| out.copy(bytes, item));
     out.end();
     replace(document, array, &out.finish())
+}
+
+/// The bytes of values in an array of numbers, if they are numbers that it can hold.
+fn elements(typed: &Typed, values: &[Vec<u8>]) -> Option<Vec<u8>> {
+    let mut out = Vec::with_capacity(values.len() * 8);
+    let fit = values.iter().all(|value| match packed::value(Doc::flat(value), Slot::whole(0)) {
+        Value::Num(number) => builder::add_element(&mut out, typed.elements, typed.scale, number),
+        _ => false,
+    });
+    fit.then_some(out)
 }
 
 /// The offset where the element of an array with an index begins; the end for its length.

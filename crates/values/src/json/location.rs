@@ -6,6 +6,8 @@
 //! known, and finds the owner's own containers in the same way; so it passes the values of one
 //! piece for each level, however large the document is.
 
+use smallvec::SmallVec;
+
 use super::doc::Doc;
 use super::packed::{self, Slot, Value};
 
@@ -32,6 +34,9 @@ pub struct Frame {
     pub member: usize,
 }
 
+/// Containers, each inside the one before.
+pub type Frames = SmallVec<[Frame; 4]>;
+
 impl Frame {
     /// The container at an offset, with its first child.
     pub fn of(doc: Doc<'_>, at: usize) -> Option<Frame> {
@@ -46,12 +51,12 @@ impl Frame {
 }
 
 /// The containers around the value at an offset, outermost first.
-pub fn frames(doc: Doc<'_>, goal: usize) -> Vec<Frame> {
+pub fn frames(doc: Doc<'_>, goal: usize) -> Frames {
     let (mut frames, mut at) = match doc.landmark(goal) {
-        _ if goal == 0 => return Vec::new(),
+        _ if goal == 0 => return Frames::new(),
         Some((start, owner, ordinal)) => (frames_at(doc, owner, ordinal), start),
         None => {
-            let root: Vec<Frame> = Frame::of(doc, 0).into_iter().collect();
+            let root: Frames = Frame::of(doc, 0).into_iter().collect();
             let start = root.first().map_or(0, |root| root.start);
             (root, start)
         }
@@ -85,7 +90,7 @@ pub fn frames(doc: Doc<'_>, goal: usize) -> Vec<Frame> {
 }
 
 /// The containers around the start of a piece.
-pub fn frames_at(doc: Doc<'_>, owner: usize, ordinal: usize) -> Vec<Frame> {
+pub fn frames_at(doc: Doc<'_>, owner: usize, ordinal: usize) -> Frames {
     let mut frames = frames(doc, owner);
     frames.extend(Frame::of(doc, owner).map(|frame| Frame { index: ordinal, ..frame }));
     frames
@@ -96,7 +101,7 @@ pub fn frames_at(doc: Doc<'_>, owner: usize, ordinal: usize) -> Vec<Frame> {
 pub struct Location {
     /// Offsets of the containers around the slot, outermost first. The array of an element is not
     /// among them.
-    pub around: Vec<usize>,
+    pub around: SmallVec<[usize; 8]>,
     /// Offset of the member: of its name in an object, else of its value.
     pub member: usize,
 }

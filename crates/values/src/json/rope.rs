@@ -13,7 +13,7 @@ use braid_base::relocation::Mover;
 use braid_containers::cow::CowBox;
 
 use super::doc::{Chunk, Doc, Names, Piece};
-use super::location::{Frame, frames_at};
+use super::location::{Frame, Frames, frames_at};
 use super::packed::{self, Slot, Value};
 
 /// New pieces have up to this many bytes, if there is a place to cut. In tests few, so that small
@@ -60,9 +60,9 @@ impl Rope {
     /// A document of packed bytes.
     pub fn new(bytes: &[u8]) -> Rope {
         let first = Cut { start: 0, owner: NONE, ordinal: 0 };
-        let mut pieces = divide(Doc::flat(bytes), bytes, first, Vec::new());
+        let mut pieces = divide(Doc::flat(bytes), bytes, first, Frames::new());
         let ranges: Vec<Range<usize>> = pieces.iter().map(|piece| piece.start()..piece.end()).collect();
-        for (piece, names) in pieces.iter_mut().zip(names_in(Doc::flat(bytes), &ranges, Vec::new())) {
+        for (piece, names) in pieces.iter_mut().zip(names_in(Doc::flat(bytes), &ranges, Frames::new())) {
             piece.chunk.names = names;
         }
         Rope { pieces: CowBox::new(pieces), due: Vec::new() }
@@ -207,10 +207,10 @@ impl Rope {
     }
 
     /// The containers around the start of a piece.
-    fn frames(&self, index: usize) -> Vec<Frame> {
+    fn frames(&self, index: usize) -> Frames {
         let piece = &self.pieces[index];
         match index {
-            0 => Vec::new(),
+            0 => Frames::new(),
             _ => frames_at(self.doc(), piece.owner(), piece.ordinal as usize),
         }
     }
@@ -273,7 +273,7 @@ fn replace_range(content: &mut Vec<u8>, range: Range<usize>, bytes: &[u8]) {
 /// The names of members that begin in some ranges, which follow each other: of objects that are not
 /// in that range alone. `frames` are the containers around the start of the first, none for the
 /// start of the document.
-fn names_in(doc: Doc<'_>, ranges: &[Range<usize>], mut frames: Vec<Frame>) -> Vec<Names> {
+fn names_in(doc: Doc<'_>, ranges: &[Range<usize>], mut frames: Frames) -> Vec<Names> {
     let mut at = ranges.first().map_or(0, |range| range.start);
     if frames.is_empty()
         && let Some(root) = Frame::of(doc, 0)
@@ -317,7 +317,7 @@ fn names_in(doc: Doc<'_>, ranges: &[Range<usize>], mut frames: Vec<Frame>) -> Ve
 
 /// Divides the bytes of a piece. `frames` are the containers around its start, none for the start
 /// of the document.
-fn divide(doc: Doc<'_>, bytes: &[u8], first: Cut, mut frames: Vec<Frame>) -> Vec<Piece> {
+fn divide(doc: Doc<'_>, bytes: &[u8], first: Cut, mut frames: Frames) -> Vec<Piece> {
     let window = first.start..first.start + bytes.len();
     let mut cuts = vec![first];
     let mut last = first.start;

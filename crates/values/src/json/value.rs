@@ -11,11 +11,15 @@ use std::ops::Range;
 use braid_base::relocation::Mover;
 use braid_containers::tagged::{Form, PackedOr};
 use braid_containers::thin_block::{ThinBlock, round_capacity};
+use smallvec::SmallVec;
 
 use super::builder;
 use super::doc::Doc;
 use super::packed::{self, Slot, Value};
 use super::rope::{NONE, Rope};
+
+/// Where a container's header is, the bytes of a new one, and how many these are.
+type Header = (Range<usize>, [u8; 9], usize);
 
 /// The largest document, in packed bytes.
 pub const BYTES_MAX: usize = 64 << 20;
@@ -193,8 +197,8 @@ impl Json {
         owner: usize,
         mut delta: isize,
         children: isize,
-    ) -> Vec<(Range<usize>, [u8; 9], usize)> {
-        let mut heads = Vec::with_capacity(around.len());
+    ) -> SmallVec<[Header; 4]> {
+        let mut heads = SmallVec::new();
         for &at in around.iter().rev() {
             let (container, is_object) = match packed::value(self.doc(), Slot::whole(at)) {
                 Value::Object(container) => (container, true),

@@ -75,9 +75,12 @@ impl Catalogue for Indexes {
     }
 }
 
+/// A label, and values of it.
+pub type Named<'a> = (&'a [u8], &'a [&'a [u8]]);
+
 /// The keys that a query has found.
 pub struct Found {
-    /// Keys of series that have, or had, the label with one of the values; in order.
+    /// Keys of series that have, or had, the label with one of the values, or any label; in order.
     pub keys: Vec<Box<[u8]>>,
     /// The state of the index; see [`Indexes::is_current`].
     pub changes: u64,
@@ -90,16 +93,25 @@ impl Indexes {
         (&**catalogue as &dyn std::any::Any).downcast_ref()
     }
 
-    /// The keys with a label of these values. The caller holds no lock, or the world.
-    pub fn find(&self, keyspace: &Keyspace, db: u32, now_ms: i64, label: &[u8], values: &[&[u8]]) -> Found {
+    /// The keys with a label of one of these values, or with any. The caller holds no lock, or the
+    /// world.
+    pub fn find(&self, keyspace: &Keyspace, db: u32, now_ms: i64, named: Option<Named<'_>>) -> Found {
         if !sync::lock(&self.0).entry(db).or_default().is_complete {
             self.complete(keyspace, db, now_ms);
         }
         let indexes = sync::lock(&self.0);
         let index = indexes.get(&db);
-        let by_value = index.and_then(|index| index.by_label.get(label));
-        let sets = values.iter().filter_map(|value| by_value?.get(*value));
-        let mut keys: Vec<Box<[u8]>> = sets.flatten().map(|key| Box::from(&**key)).collect();
+        let boxed = |key: &Arc<[u8]>| Box::from(&**key);
+        let mut keys: Vec<Box<[u8]>> = match named {
+            Some((label, values)) => {
+                let by_value = index.and_then(|index| index.by_label.get(label));
+                values.iter().filter_map(|value| by_value?.get(*value)).flatten().map(boxed).collect()
+            }
+            None => {
+                let labels = index.into_iter().flat_map(|index| index.by_label.values());
+                labels.flat_map(HashMap::values).flatten().map(boxed).collect()
+            }
+        };
         keys.sort_unstable();
         keys.dedup();
         Found { keys, changes: index.map_or(0, |index| index.changes) }
@@ -129,8 +141,20 @@ impl Indexes {
         sync::lock(&self.0).get(&db).is_some_and(|index| index.is_complete && index.changes == found.changes)
     }
 
+    /// Forgets all labels of these keys, which are in order. Their locks are held.
+    pub fn forget_all(&self, db: u32, keys: &[&[u8]]) {
+        let mut indexes = sync::lock(&self.0);
+        let labels = indexes.get_mut(&db).into_iter().flat_map(|index| index.by_label.values_mut());
+        for by_value in labels {
+            by_value.retain(|_, with| {
+                with.retain(|key| keys.binary_search(&&**key).is_err());
+                !with.is_empty()
+            });
+        }
+    }
+
     /// Forgets that a key has a label with one of these values. Its lock is held.
-    pub fn forget(&self, db: u32, key: &[u8], label: &[u8], values: &[&[u8]]) {
+    pub fn forget(&self, db: u32, key: &[u8], (label, values): Named<'_>) {
         let mut indexes = sync::lock(&self.0);
         let Some(by_value) = indexes.get_mut(&db).and_then(|index| index.by_label.get_mut(label)) else {
             return;

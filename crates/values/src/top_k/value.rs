@@ -12,7 +12,7 @@
 use braid_base::relocation::Mover;
 
 use crate::cells::Cells;
-use crate::murmur::{Mixed, murmur32};
+use crate::murmur::{murmur32, with_places};
 
 /// Rows and cells per row unless others are asked for, and the decay.
 pub const WIDTH_DEFAULT: u64 = 8;
@@ -76,6 +76,8 @@ pub struct TopK {
     heap: Vec<Kept>,
     /// State of the generator of chance.
     random: u64,
+    /// The chances of the lowest counts to decay.
+    chances: [u64; 64],
 }
 
 /// An item's fingerprint.
@@ -92,6 +94,13 @@ fn draw(state: &mut u64) -> u64 {
     number ^ number >> 31
 }
 
+/// The chance of a count to decay, in 2^64ths.
+fn chance(decay: f64, count: u32) -> u64 {
+    const SCALE: f64 = 18_446_744_073_709_551_616.0;
+    // Conversion saturates: certainty is the largest number.
+    (decay.powi(count.min(i32::MAX as u32) as i32) * SCALE) as u64
+}
+
 impl TopK {
     /// An empty value; `None` if it would be too large.
     pub fn new(shape: Shape) -> Option<TopK> {
@@ -101,7 +110,8 @@ impl TopK {
     }
 
     fn from_parts(shape: Shape, fingerprints: Cells, counts: Cells, heap: Vec<Kept>, random: u64) -> TopK {
-        TopK { shape, fingerprints, counts, heap, random }
+        let chances = std::array::from_fn(|count| chance(shape.decay, count as u32));
+        TopK { shape, fingerprints, counts, heap, random, chances }
     }
 
     /// A value from the cells in the dump form, and a heap; `None` if they do not match the shape.
@@ -159,35 +169,25 @@ impl TopK {
     /// The item's count in the sketch. An item of the heap whose cells were lost to others counts
     /// 0.
     pub fn count(&self, item: &[u8]) -> u64 {
-        let mixed = Mixed::new(item);
-        let own = mixed.hash(FINGERPRINT_SEED);
-        let least = if self.find(own, item).is_some() { u64::from(self.heap[0].count) } else { 0 };
-        let counts = (0..self.shape.depth).map(|row| mixed.place(row, self.shape.width));
-        let owned = counts.filter(|&place| self.fingerprints.get(place) == u64::from(own));
-        owned.map(|place| self.counts.get(place)).filter(|&count| count >= least).max().unwrap_or(0)
+        let Shape { width, depth, .. } = self.shape;
+        with_places(item, FINGERPRINT_SEED, depth, width, |own, places| {
+            let is_kept = self.find(own, item).is_some();
+            let least = if is_kept { u64::from(self.heap[0].count) } else { 0 };
+            let owned = places.iter().filter(|&&place| self.fingerprints.get(place) == u64::from(own));
+            owned.map(|&place| self.counts.get(place)).filter(|&count| count >= least).max().unwrap_or(0)
+        })
     }
 
     /// Counts an item `by` times; returns the item that it drives out of the heap.
     pub fn add(&mut self, item: &[u8], by: u32) -> Option<Box<[u8]>> {
-        let mixed = Mixed::new(item);
-        let own = mixed.hash(FINGERPRINT_SEED);
-        let mut most = 0;
-        for row in 0..self.shape.depth {
-            let place = mixed.place(row, self.shape.width);
-            let count = self.counts.get(place) as u32;
-            let count = if count == 0 {
-                self.fingerprints.set(place, own.into());
-                Some(by)
-            } else if self.fingerprints.get(place) == u64::from(own) {
-                Some(count.saturating_add(by))
-            } else {
-                self.decay(place, count, own, by)
+        let Shape { width, depth, .. } = self.shape;
+        let (own, most) = with_places(item, FINGERPRINT_SEED, depth, width, |own, places| {
+            let most = match by {
+                1 => places.iter().map(|&place| self.add_once(place, own)).max(),
+                _ => places.iter().map(|&place| self.add_several(place, own, by)).max(),
             };
-            if let Some(count) = count {
-                self.counts.set(place, count.into());
-                most = most.max(count);
-            }
-        }
+            (own, most.unwrap_or(0))
+        });
         if most < self.heap[0].count {
             return None;
         }
@@ -202,14 +202,61 @@ impl TopK {
         expelled.item
     }
 
+    /// Counts an item `by` times in one of its cells; its count there, 0 if the cell is another's.
+    fn add_several(&mut self, place: usize, own: u32, by: u32) -> u32 {
+        let count = self.counts.get(place) as u32;
+        let count = if count == 0 {
+            self.fingerprints.set(place, own.into());
+            Some(by)
+        } else if self.fingerprints.get(place) == u64::from(own) {
+            Some(count.saturating_add(by))
+        } else {
+            self.decay(place, count, own, by)
+        };
+        if let Some(count) = count {
+            self.counts.set(place, count.into());
+        }
+        count.unwrap_or(0)
+    }
+
+    /// Counts an item once in one of its cells; its count there, 0 if the cell is another's.
+    ///
+    /// The same as [`TopK::add_several`] with few branches: chance decides, so a processor guesses
+    /// wrong.
+    #[inline]
+    fn add_once(&mut self, place: usize, own: u32) -> u32 {
+        let (count, fingerprint) = (self.counts.get(place) as u32, self.fingerprints.get(place) as u32);
+        let is_free = count == 0;
+        let is_own = !is_free & (fingerprint == own);
+        let chance = self.chance(count);
+        let (mut random, draws) = (self.random, !is_free & !is_own & (chance > 0));
+        let decays = draws & (draw(&mut random) <= chance);
+        self.random = if draws { random } else { self.random };
+        let left = count - u32::from(decays);
+        let takes = is_free | (decays & (left == 0));
+        let now = if takes { 1 } else { left.saturating_add(u32::from(is_own)) };
+        if takes | (now != count) {
+            self.counts.set(place, now.into());
+            self.fingerprints.set(place, u64::from(if takes { own } else { fingerprint }));
+        }
+        if takes | is_own { now } else { 0 }
+    }
+
+    /// The chance of a count to decay, in 2^64ths.
+    #[inline]
+    fn chance(&self, count: u32) -> u64 {
+        match self.chances.get(count as usize) {
+            Some(chance) => *chance,
+            None => chance(self.shape.decay, count),
+        }
+    }
+
     /// Lets the count of another item's cell decay `by` times. The new item's count if the cell has
     /// become its own.
     fn decay(&mut self, place: usize, count: u32, own: u32, by: u32) -> Option<u32> {
-        const SCALE: f64 = 18_446_744_073_709_551_616.0;
         let (mut left, mut now) = (by, count);
         while left > 0 {
-            // Conversion saturates: certainty is the largest number.
-            let chance = (self.shape.decay.powi(now.min(i32::MAX as u32) as i32) * SCALE) as u64;
+            let chance = self.chance(now);
             if chance == 0 {
                 break;
             }
@@ -279,6 +326,7 @@ impl TopK {
             counts: self.counts.cow(),
             heap: self.heap.clone(),
             random: self.random,
+            chances: self.chances,
         }
     }
 
