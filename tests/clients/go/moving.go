@@ -3,7 +3,8 @@
 //
 // Increments counters on many keys until standard input ends: every reply must be correct, and no error may
 // occur. With `failover`, primaries die: the library retries a request whose connection breaks, so an increment
-// may count twice, but a counter never goes back. The program itself retries transactions, as with any cluster:
+// may count twice, but a counter never goes back; so it is after the answer UNCERTAIN, which a primary may give
+// when it steps down. The program itself retries transactions, as with any cluster:
 // when a slot moves between two commands of a transaction, or a node is unreachable, this version of the library
 // sends only parts of it. Run by tests/clients/moving.rs.
 package main
@@ -70,6 +71,17 @@ func isRedirected(err error) bool {
 	return err != nil && (strings.HasPrefix(err.Error(), "MOVED ") || strings.HasPrefix(err.Error(), "EXECABORT "))
 }
 
+// Calls again as long as a primary answers that the outcome is unknown, as it may when primaries change.
+func patient(isExact bool, call func() (int64, error)) (int64, error) {
+	for {
+		got, err := call()
+		if err == nil || isExact || !strings.HasPrefix(err.Error(), "UNCERTAIN ") {
+			return got, err
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
 func movingWork(client, transactions *redis.ClusterClient, worker int, isExact bool, hasEnded func() bool) int {
 	counts := make([]int64, movingKeys)
 	number := 0
@@ -78,7 +90,7 @@ func movingWork(client, transactions *redis.ClusterClient, worker int, isExact b
 		key := fmt.Sprintf("go:%d:%d", worker, index)
 		var got int64
 		if number%2 == 0 {
-			got = must(client.Incr(ctx, key).Result())
+			got = must(patient(isExact, func() (int64, error) { return client.Incr(ctx, key).Result() }))
 		} else {
 			// Two keys of one slot in a transaction.
 			transaction := func() (int64, error) {
@@ -91,7 +103,8 @@ func movingWork(client, transactions *redis.ClusterClient, worker int, isExact b
 				return count.Val(), err
 			}
 			var err error
-			for got, err = transaction(); isRedirected(err) || !isExact && isOfNetwork(err); got, err = transaction() {
+			again := func() (int64, error) { return patient(isExact, transaction) }
+			for got, err = again(); isRedirected(err) || !isExact && isOfNetwork(err); got, err = again() {
 				transactions.ReloadState(ctx)
 				time.Sleep(20 * time.Millisecond)
 			}
@@ -105,7 +118,8 @@ func movingWork(client, transactions *redis.ClusterClient, worker int, isExact b
 	}
 	for index, count := range counts {
 		key := fmt.Sprintf("go:%d:%d", worker, index)
-		if got := must(client.Get(ctx, key).Int64()); count > 0 && got != count {
+		read := func() (int64, error) { return client.Get(ctx, key).Int64() }
+		if got := must(patient(isExact, read)); count > 0 && got != count {
 			fmt.Printf("%s is %d, not %d\n", key, got, count)
 			os.Exit(1)
 		}

@@ -39,6 +39,29 @@ function checkCount(got, wanted, what) {
   check(isExact ? got : Math.min(got, wanted), wanted, `${what}: ${got}`);
 }
 
+// True for the answer that the outcome is unknown, which a primary may give when it steps down.
+function isUncertain(error) { return error.message.startsWith("UNCERTAIN "); }
+
+// An ioredis client that calls again after such an answer.
+class Patient {
+  constructor(client) { this.client = client; }
+
+  async call(name, ...words) {
+    for (;;) {
+      try {
+        return await this.client[name](...words);
+      } catch (error) {
+        if (isExact || !isUncertain(error)) throw error;
+        await sleep(50);
+      }
+    }
+  }
+
+  incr(...words) { return this.call("incr", ...words); }
+  append(...words) { return this.call("append", ...words); }
+  get(...words) { return this.call("get", ...words); }
+}
+
 // A node-redis client that is replaced when a request fails because of its connection.
 class Renewed {
   static async connect(urls) {
@@ -58,7 +81,7 @@ class Renewed {
       try {
         return await this.client[name](...words);
       } catch (error) {
-        if (isExact || error.constructor.name === "ErrorReply") throw error;
+        if (isExact || error.constructor.name === "ErrorReply" && !isUncertain(error)) throw error;
         await this.renew();
       }
     }
@@ -86,5 +109,5 @@ class Renewed {
 const patient = isExact ? {} : { maxRedirections: 200, retryDelayOnFailover: 100 };
 const one = new Redis.Cluster([{ host: "127.0.0.1", port }], patient);
 const other = new Renewed(await Renewed.connect([`redis://127.0.0.1:${port}`]));
-await Promise.all([count("ioredis", one), count("node-redis", other)]);
+await Promise.all([count("ioredis", new Patient(one)), count("node-redis", other)]);
 finish();

@@ -12,10 +12,11 @@ hundred attempts then pass within a second, long before any cluster has a new pr
 
 import sys
 import threading
+import time
 
 from redis.backoff import ConstantBackoff
 from redis.cluster import RedisCluster
-from redis.exceptions import ConnectionError, TimeoutError
+from redis.exceptions import ConnectionError, ResponseError, TimeoutError
 from redis.retry import Retry
 
 KEYS = 200
@@ -24,6 +25,17 @@ KEYS = 200
 def distinct(texts):
     """The texts without consecutive duplicates."""
     return [text for at, text in enumerate(texts) if at == 0 or texts[at - 1] != text]
+
+
+def patient(is_exact, call):
+    """Calls again as long as a primary answers that the outcome is unknown, as it may when primaries change."""
+    while True:
+        try:
+            return call()
+        except ResponseError as error:
+            if is_exact or not str(error).startswith("UNCERTAIN "):
+                raise
+            time.sleep(0.05)
 
 
 def main():
@@ -41,17 +53,21 @@ def main():
             index = number % KEYS
             number += 1
             sent[index] += 1
-            got = client.incr(f"python:{index}")
+            got = patient(is_exact, lambda: client.incr(f"python:{index}"))
             if got <= counts[index] or (is_exact and got != counts[index] + 1):
                 raise AssertionError(f"python:{index}: {got} after {counts[index]}")
             counts[index] = got
-            with client.pipeline() as pipe:
-                pipe.rpush(f"python:list:{index}", sent[index])
-                pipe.hset(f"python:hash:{index}", "f", sent[index])
-                pipe.execute()
+
+            def append():
+                with client.pipeline() as pipe:
+                    pipe.rpush(f"python:list:{index}", sent[index])
+                    pipe.hset(f"python:hash:{index}", "f", sent[index])
+                    pipe.execute()
+
+            patient(is_exact, append)
             checks += 1
         for index in range(KEYS):
-            listed = client.lrange(f"python:list:{index}", 0, -1)
+            listed = patient(is_exact, lambda: client.lrange(f"python:list:{index}", 0, -1))
             if not is_exact:
                 listed = distinct(listed)
             if listed != [b"%d" % n for n in range(1, sent[index] + 1)]:
