@@ -193,8 +193,9 @@ impl Move {
     }
 
     pub fn fail(&self, why: &str) {
-        let is_cancelled = self.is_cancelled.load(Relaxed);
         self.note(|progress| {
+            // While the progress is locked: see `cancel`.
+            let is_cancelled = self.is_cancelled.load(Relaxed);
             progress.state = if is_cancelled { MoveState::Cancelled } else { MoveState::Failed };
             progress.message = if is_cancelled { String::new() } else { why.to_owned() };
         });
@@ -204,6 +205,10 @@ impl Move {
     pub fn interrupt(&self, why: &str) {
         self.is_interrupted.store(true, Relaxed);
         self.fail(why);
+        // The order has been withdrawn meanwhile: there will be no other attempt.
+        if self.progress().state == MoveState::Cancelled {
+            self.is_interrupted.store(false, Relaxed);
+        }
     }
 
     /// Records that an operator has withdrawn the order. An attempt under way ends.
@@ -488,6 +493,24 @@ mod tests {
             one.fail("");
         }
         assert_eq!(moves.all().len(), 3, "the last move, and two that had ended before it");
+    }
+
+    /// Whichever of the two comes first, the move is shown as cancelled, and not as one whose
+    /// outcome is shown elsewhere.
+    #[test]
+    fn a_move_that_is_cancelled_and_interrupted_is_cancelled() {
+        for cancels_first in [true, false] {
+            let moves = SlotMoves::default();
+            let one = moves.add(moving("m", true, "1-5"), 2).expect("the first move");
+            if cancels_first {
+                moves.cancel(&["m".into()]);
+            }
+            one.interrupt("the connection was lost");
+            assert_eq!(one.is_interrupted.load(Relaxed), !cancels_first);
+            moves.cancel(&["m".into()]);
+            assert_eq!(one.progress().state, MoveState::Cancelled);
+            assert!(!one.is_interrupted.load(Relaxed) && one.progress().message.is_empty());
+        }
     }
 
     #[test]
