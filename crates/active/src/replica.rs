@@ -23,6 +23,7 @@ use crate::database::{KeyRef, ValueRef};
 use crate::effect::{Effect, Effects, Head, Unit};
 use crate::ended::Ended;
 use crate::hidden::{DEFINITIONS, LIBRARIES, is_of_clients};
+use crate::key::Key;
 use crate::keys::Keys;
 use crate::merge_progress::MergeProgress;
 use crate::plain::Plain;
@@ -309,9 +310,14 @@ impl Replica {
     pub fn views(&self) -> impl Iterator<Item = (u32, &[u8], View, Option<u64>)> {
         let keys = self.state.keys.iter().filter(|(database, ..)| is_of_clients(*database));
         keys.filter_map(|(database, name, key)| {
-            let time = key.time(self.rules()).map(|(_, time)| time);
-            Some((database, name, View::new(key.value()?, self.rules()), time))
+            self.view_of(&key).map(|(view, time)| (database, name, view, time))
         })
+    }
+
+    /// A visible key's value and expiry time.
+    fn view_of(&self, key: &Key) -> Option<(View, Option<u64>)> {
+        let time = key.time(self.rules()).map(|(_, time)| time);
+        Some((View::new(key.value()?, self.rules()), time))
     }
 
     /// The plain strings of clients, by database.
@@ -334,8 +340,7 @@ impl Replica {
     pub(crate) fn other_views(&self) -> impl Iterator<Item = (u32, &[u8], View, Option<u64>)> {
         let keys = self.state.keys.iter_others().filter(|(database, ..)| is_of_clients(*database));
         keys.filter_map(|(database, name, key)| {
-            let time = key.time(self.rules()).map(|(_, time)| time);
-            Some((database, name, View::new(key.value()?, self.rules()), time))
+            self.view_of(key).map(|(view, time)| (database, name, view, time))
         })
     }
 

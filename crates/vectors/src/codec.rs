@@ -49,7 +49,7 @@ impl Codec {
 
     /// A vector as it comes back when it has been stored.
     pub fn stored(&self, vector: &[f32]) -> Vec<f32> {
-        let words: Vec<AtomicU32> = (0..self.words()).map(|_| AtomicU32::new(0)).collect();
+        let words = self.blank();
         let norm = self.encode(vector, &words);
         self.decode(&words, norm)
     }
@@ -62,6 +62,11 @@ impl Codec {
             Quantisation::I8 => self.head() + dim.div_ceil(4),
             Quantisation::Bin => dim.div_ceil(64) * 2,
         }
+    }
+
+    /// The words of a vector, all zero.
+    pub fn blank(&self) -> Box<[AtomicU32]> {
+        (0..self.words()).map(|_| AtomicU32::new(0)).collect()
     }
 
     /// Encodes a vector; returns its length (the Euclidean norm), which [`Codec::decode`] needs.
@@ -132,17 +137,16 @@ impl Codec {
         self.shape.quantisation == Quantisation::I8 && self.shape.metric == Metric::Cosine
     }
 
-    /// What quantisation has taken from a vector, encoded like the vector itself; `None` if
-    /// distances are no estimates.
-    pub fn rest(&self, vector: &[f32], encoded: &[AtomicU32]) -> Option<Box<[AtomicU32]>> {
+    /// What quantisation has taken from a vector of this length (the Euclidean norm), encoded like
+    /// the vector itself; `None` if distances are no estimates.
+    pub fn rest(&self, vector: &[f32], norm: f32, encoded: &[AtomicU32]) -> Option<Box<[AtomicU32]>> {
         if !self.estimates() {
             return None;
         }
-        let norm = vector.iter().fold(0.0f32, |sum, x| sum + x * x).sqrt();
         let scale = if norm == 0.0 { 0.0 } else { 1.0 / norm };
         let pairs = vector.iter().zip(self.components(encoded));
         let rest: Vec<f32> = pairs.map(|(x, stored)| x * scale - stored).collect();
-        let words: Box<[AtomicU32]> = encoded.iter().map(|_| AtomicU32::new(0)).collect();
+        let words = self.blank();
         self.encode_i8(rest.iter().copied(), &words);
         Some(words)
     }

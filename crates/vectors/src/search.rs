@@ -42,9 +42,9 @@ impl Graph {
     /// If its dimension is not the graph's.
     pub fn query(&self, vector: &[f32]) -> Result<Query, Error> {
         self.check(vector)?;
-        let words: Box<[AtomicU32]> = (0..self.codec.words()).map(|_| AtomicU32::new(0)).collect();
-        self.codec.encode(vector, &words);
-        Ok(Query { rest: self.codec.rest(vector, &words), words, start: None })
+        let words = self.codec.blank();
+        let norm = self.codec.encode(vector, &words);
+        Ok(Query { rest: self.codec.rest(vector, norm, &words), words, start: None })
     }
 
     /// A vector of the graph as a query.

@@ -51,11 +51,14 @@ class Patient {
       try {
         return await this.client[name](...words);
       } catch (error) {
-        if (isExact || !isUncertain(error)) throw error;
-        await sleep(50);
+        if (isExact || !this.mayCallAgain(error)) throw error;
+        await this.renew();
       }
     }
   }
+
+  mayCallAgain(error) { return isUncertain(error); }
+  async renew() { await sleep(50); }
 
   incr(...words) { return this.call("incr", ...words); }
   append(...words) { return this.call("append", ...words); }
@@ -63,7 +66,7 @@ class Patient {
 }
 
 // A node-redis client that is replaced when a request fails because of its connection.
-class Renewed {
+class Renewed extends Patient {
   static async connect(urls) {
     const client = createCluster({
       rootNodes: urls.map((url) => ({ url })),
@@ -74,18 +77,7 @@ class Renewed {
     return client;
   }
 
-  constructor(client) { this.client = client; }
-
-  async call(name, ...words) {
-    for (;;) {
-      try {
-        return await this.client[name](...words);
-      } catch (error) {
-        if (isExact || error.constructor.name === "ErrorReply" && !isUncertain(error)) throw error;
-        await this.renew();
-      }
-    }
-  }
+  mayCallAgain(error) { return error.constructor.name !== "ErrorReply" || isUncertain(error); }
 
   async renew() {
     const { masters, replicas } = this.client;
@@ -99,10 +91,6 @@ class Renewed {
       } catch { /* The primary is not known yet. */ }
     }
   }
-
-  incr(...words) { return this.call("incr", ...words); }
-  append(...words) { return this.call("append", ...words); }
-  get(...words) { return this.call("get", ...words); }
 }
 
 // Enough retries for a lease to expire and a replica to take over.

@@ -8,7 +8,7 @@ use braid_executor::cluster_map::ClusterMap;
 use braid_executor::engine::Engine;
 use braid_group::cluster::changes::{LocalIdentity, Operator};
 use braid_group::cluster::{Change, Map, Refusal};
-use braid_net::target::Broken;
+use braid_net::target::{Broken, Connection};
 use braid_process::connector::Connector;
 
 use super::Group;
@@ -182,6 +182,24 @@ pub fn ask_node(engine: &Engine, host: &str, port: u16, request: &[&[u8]]) -> Re
     reply.map_err(AskError::Refused)
 }
 
+/// A connection to another node, logged in, which waits a lease time for each answer.
+///
+/// # Errors
+/// The node cannot be reached, or refuses the password.
+pub(crate) fn open_node(engine: &Engine, host: &str, port: u16) -> Result<Connection, String> {
+    let patience = Duration::from_millis(u64::from(engine.config.lease_time_ms()));
+    let connector = Connector::of_cluster(&engine.config, patience);
+    connector.open_logged_in(host, port, |broken| broken_text(engine, broken))
+}
+
+/// Why another node has not answered on such a connection.
+pub(crate) fn broken_text(engine: &Engine, broken: Broken) -> String {
+    match broken.timed_out {
+        true => format!("no answer within {} ms", engine.config.lease_time_ms()),
+        false => "the connection was closed".to_owned(),
+    }
+}
+
 /// The reply of another node, or its error. The outer error says why the node could not be
 /// reached.
 fn reply_of_node(
@@ -190,13 +208,8 @@ fn reply_of_node(
     port: u16,
     request: &[&[u8]],
 ) -> Result<Result<String, String>, String> {
-    let patience = Duration::from_millis(u64::from(engine.config.lease_time_ms()));
-    let broken = |broken: Broken| match broken.timed_out {
-        true => format!("no answer within {} ms", patience.as_millis()),
-        false => "the connection was closed".to_owned(),
-    };
-    let connector = Connector::of_cluster(&engine.config, patience);
-    let mut connection = connector.open_logged_in(host, port, broken)?;
+    let broken = |broken| broken_text(engine, broken);
+    let mut connection = open_node(engine, host, port)?;
     connection.request(request).and_then(|()| connection.flush()).map_err(broken)?;
     let mut line =
         || connection.line().map(|line| String::from_utf8_lossy(&line).into_owned()).map_err(broken);

@@ -18,16 +18,15 @@ use std::time::Duration;
 use braid_base::clock::unix_ms;
 use braid_clients::attention::LOADING;
 use braid_config::SyncLevel;
-use braid_executor::cluster_map::{ClusterMap, ClusterView};
+use braid_executor::cluster_map::ClusterMap;
 use braid_executor::engine::Engine;
-use braid_executor::{threads, world};
+use braid_executor::world;
 use braid_group::cluster::SlotSet;
 use braid_keyspace::{Entry, scan};
-use braid_net::target::{Broken, Connection};
-use braid_process::connector::Connector;
+use braid_net::target::Connection;
 use braid_replica::sync_writes;
 
-use crate::group;
+use crate::group::{self, changes, open_slots};
 
 /// Keys that are claimed together.
 const CHUNK: usize = 200;
@@ -56,37 +55,30 @@ pub(crate) fn note_interrupted(engine: &Engine, slot: u16) {
 
 /// Starts the search, if there is anything to search. What fails is tried again.
 pub(super) fn search_leftovers(engine: &Engine) {
-    if doubtful_slots(engine).is_empty() || !engine.slot_moves.searches.ask() {
-        return;
+    if !doubtful_slots(engine).is_empty() {
+        let what = "search for keys that are at their slots' targets as well";
+        open_slots::run_on_a_thread(engine, |moves| &moves.searches, what, search_once);
     }
-    let run = |engine: &Arc<Engine>| {
-        loop {
-            for (slot, target) in doubtful_slots(engine) {
-                // Before the search: a MIGRATE may fail during it.
-                if let Some(group) = group::of(engine) {
-                    group.doubts.lock().slots.remove(slot);
-                }
-                match delete_there(engine, slot, &target) {
-                    Ok(0) => {}
-                    Ok(deleted) => log::warn!(
-                        "{deleted} keys of slot {slot} were at its target as well, after an interrupted \
-                         MIGRATE: deleted there"
-                    ),
-                    Err(why) => {
-                        log::debug!("Keys of slot {slot} may be at its target as well: {why}");
-                        note_interrupted(engine, slot);
-                        break;
-                    }
-                }
-            }
-            if !engine.slot_moves.searches.goes_on() {
+}
+
+fn search_once(engine: &Engine) {
+    for (slot, target) in doubtful_slots(engine) {
+        // Before the search: a MIGRATE may fail during it.
+        if let Some(group) = group::of(engine) {
+            group.doubts.lock().slots.remove(slot);
+        }
+        match delete_there(engine, slot, &target) {
+            Ok(0) => {}
+            Ok(deleted) => log::warn!(
+                "{deleted} keys of slot {slot} were at its target as well, after an interrupted MIGRATE: \
+                 deleted there"
+            ),
+            Err(why) => {
+                log::debug!("Keys of slot {slot} may be at its target as well: {why}");
+                note_interrupted(engine, slot);
                 return;
             }
         }
-    };
-    if let Err(error) = threads::spawn(engine, "slots", run) {
-        engine.slot_moves.searches.stop();
-        log::warn!("Cannot search for keys that are at their slots' targets as well: {error}");
     }
 }
 
@@ -134,14 +126,14 @@ fn delete_all_there(
             continue;
         }
         let end = engine.replication.in_sync.without_asides(engine.keyspace.journal.end());
-        sync_writes::wait_for_members(engine, patience(engine));
+        let patience = Duration::from_millis(u64::from(engine.config.lease_time_ms()));
+        sync_writes::wait_for_members(engine, patience);
         if !engine.replication.in_sync.covers(SyncLevel::Memory, end) {
             return Err("the members of this shard do not have them yet".into());
         }
         for keys in keys.chunks(CHUNK) {
             if connection.is_none() {
-                let view = engine.cluster_view().ok_or("this server is in no cluster")?;
-                *connection = Some(open(engine, &view, target)?);
+                *connection = Some(open(engine, target)?);
             }
             if let Some(connection) = connection {
                 deleted += delete_keys_there(engine, connection, db, keys)?;
@@ -151,19 +143,12 @@ fn delete_all_there(
     Ok(deleted)
 }
 
-fn patience(engine: &Engine) -> Duration {
-    Duration::from_millis(u64::from(engine.config.lease_time_ms()))
-}
-
-fn broken(broken: Broken) -> String {
-    if broken.timed_out { "no answer in time".into() } else { "the connection was closed".into() }
-}
-
-fn open(engine: &Engine, view: &ClusterView, target: &Arc<str>) -> Result<Connection, String> {
+/// A connection to the present primary of the target's shard.
+fn open(engine: &Engine, target: &Arc<str>) -> Result<Connection, String> {
+    let view = engine.cluster_view().ok_or("this server is in no cluster")?;
     let primary = view.map.primary_for(target);
     let node = view.map.node(&primary).ok_or("the target is unknown")?;
-    let port = if engine.config.tls_cluster() { node.tls_port() } else { node.port() };
-    Connector::of_cluster(&engine.config, patience(engine)).open_logged_in(node.host(), port, broken)
+    changes::open_node(engine, node.host(), node.port_for(engine.config.tls_cluster()))
 }
 
 fn delete_keys_there(
@@ -178,6 +163,7 @@ fn delete_keys_there(
     let (reader, now) = (engine.keyspace.reader(), unix_ms());
     let here: Vec<&Box<[u8]>> =
         keys.iter().filter(|key| reader.look_at(db, key, now, |entry| entry.is_some())).collect();
+    let broken = |broken| changes::broken_text(engine, broken);
     let number = db.to_string();
     connection.request(&[b"SELECT", number.as_bytes()]).map_err(broken)?;
     for key in &here {

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use braid_clients::attention::LOADING;
 use braid_executor::cluster_map::ClusterMap;
 use braid_executor::engine::Engine;
+use braid_executor::state::slot_moves::{OneThread, SlotMoves};
 use braid_executor::threads;
 use braid_group::cluster::SlotSet;
 
@@ -16,20 +17,33 @@ use crate::group::{author, changes, slot_batch};
 
 /// Starts counting keys, if there is anything to count.
 pub(super) fn count_left_slots(engine: &Engine) {
-    if left_slots(engine).is_none() || !engine.slot_moves.counts.ask() {
+    if left_slots(engine).is_some() {
+        let what = "count the keys of slots that have left";
+        run_on_a_thread(engine, |moves| &moves.counts, what, count_once);
+    }
+}
+
+/// Starts work on open slots, unless it is under way: then it is done once more.
+pub(super) fn run_on_a_thread(
+    engine: &Engine,
+    state: fn(&SlotMoves) -> &OneThread,
+    what: &str,
+    work: fn(&Engine),
+) {
+    if !state(&engine.slot_moves).ask() {
         return;
     }
-    let run = |engine: &Arc<Engine>| {
+    let run = move |engine: &Arc<Engine>| {
         loop {
-            count_once(engine);
-            if !engine.slot_moves.counts.goes_on() {
+            work(engine);
+            if !state(&engine.slot_moves).goes_on() {
                 return;
             }
         }
     };
     if let Err(error) = threads::spawn(engine, "slots", run) {
-        engine.slot_moves.counts.stop();
-        log::warn!("Cannot count the keys of slots that have left: {error}");
+        state(&engine.slot_moves).stop();
+        log::warn!("Cannot {what}: {error}");
     }
 }
 

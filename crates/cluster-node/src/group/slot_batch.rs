@@ -77,7 +77,7 @@ fn note_keys(engine: &Engine, map: &ClusterMap, request: &mut SlotRequest) {
 
 /// True if a node says that it has no keys in a slot.
 fn is_emptied(engine: &Engine, source: &MapNode, slot: u16) -> bool {
-    let port = if engine.config.tls_cluster() { source.tls_port() } else { source.port() };
+    let port = source.port_for(engine.config.tls_cluster());
     let slot = slot.to_string();
     let count =
         changes::ask_node(engine, source.host(), port, &[b"CLUSTER", b"COUNTKEYSINSLOT", slot.as_bytes()]);

@@ -92,7 +92,7 @@ pub(super) fn connect(engine: &Engine, job: &Move) -> Result<Connection, Failure
     let node = view.map.node(&job.target).ok_or_else(|| rejected("the target has left the cluster"))?;
     let config = &engine.config;
     let is_tls = config.tls_cluster();
-    let port = if is_tls { node.tls_port() } else { node.port() };
+    let port = node.port_for(is_tls);
     let patience = patience(engine);
     let connector = Connector::new(config, is_tls, patience.min(CONNECT));
     let mut connection = connector.open(node.host(), port).map_err(|error| match error {

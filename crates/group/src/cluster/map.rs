@@ -302,6 +302,11 @@ impl MapNode {
         self.server.as_ref().map_or(self.known.tls_port, |server| server.tls_port)
     }
 
+    /// The port for connections with TLS, or for those without.
+    pub fn port_for(&self, is_tls: bool) -> u16 {
+        if is_tls { self.tls_port() } else { self.port() }
+    }
+
     /// The bus port announced to clients; 0 if it announces none or is not alive.
     pub fn bus_port(&self) -> u16 {
         self.server.as_ref().map_or(0, |server| server.bus_port)

@@ -161,8 +161,7 @@ pub(super) fn migration(call: &mut Call) -> CommandResult {
         let Some(map) = map else { return Err(alone(call)) };
         let slots: SlotSet = ranges.into_iter().flat_map(|(start, end)| start..=end).collect();
         let source = source_of(call.engine, &slots)?;
-        let is_tls = call.engine.config.tls_cluster();
-        let at = (source.host().to_owned(), if is_tls { source.tls_port() } else { source.port() });
+        let at = (source.host().to_owned(), source.port_for(call.engine.config.tls_cluster()));
         let own = map.id();
         return in_background(call, map, move |task| {
             let slots = slots.to_string();
