@@ -5,8 +5,7 @@
 //! memory behind their keys can be prefetched together; execute the batch; send the replies. Mail
 //! from other threads, closed connections and the cron follow. A turn blocks only in the poller.
 //!
-//! The loop is generic over its threading model ([`Model`]) and compiled once per model, so no
-//! model pays for the others. Steps one and three live in [`crate::client_set`], step two only in
+//! Where threading models differ, the loop calls its model ([`Model`]). Steps one and three live in [`crate::client_set`], step two only in
 //! [`execute`]. The child modules hold the loop's other duties; they know the loop, and nothing
 //! below the loop knows them.
 
@@ -27,6 +26,7 @@ mod shard_channels;
 mod waits;
 
 use std::os::fd::OwnedFd;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -45,7 +45,7 @@ use crate::client_set::{ClientSet, Settings};
 use crate::cron::Cron;
 use crate::loop_loads::LoopLoads;
 
-pub use model::Model;
+pub use model::{Model, Traits};
 use push::Pushes;
 use rebalance::Balance;
 use replicas::Replicas;
@@ -58,15 +58,16 @@ const MAILBOX: u64 = u64::MAX;
 const ACCEPT_PAUSE_MS: i64 = 100;
 
 /// One thread's loop.
-pub struct EventLoop<M: Model> {
+pub struct EventLoop {
     pub(crate) engine: Arc<Engine>,
     /// The thread's slot in the engine.
     pub(crate) slot: usize,
     pub(crate) poller: Poller,
     pub(crate) clients: ClientSet,
     pub(crate) worker: Worker,
-    /// State of the threading model.
-    pub(crate) model: M,
+    /// The threading model, and what the loop does differently for it.
+    model: Rc<dyn Model>,
+    pub(crate) traits: Traits,
     pub(crate) cron: Cron,
     balance: Balance,
     pub(crate) loads: Arc<LoopLoads>,
@@ -103,7 +104,7 @@ pub struct EventLoop<M: Model> {
     defrag: DefragSteps,
 }
 
-impl<M: Model> EventLoop<M> {
+impl EventLoop {
     /// The loop of the thread that owns `slot`. The first loop accepts connections.
     ///
     /// `loads` comes with its version at the time the thread was requested; the first turn picks
@@ -117,8 +118,8 @@ impl<M: Model> EventLoop<M> {
         epoll: OwnedFd,
         (loads, loads_version): (Arc<LoopLoads>, u64),
         listeners: Arc<Listeners>,
-        model: M,
-    ) -> std::io::Result<EventLoop<M>> {
+        model: Rc<dyn Model>,
+    ) -> std::io::Result<EventLoop> {
         let poller = Poller::on(epoll);
         poller.add(engine.clients.mailboxes[slot].notifier(), MAILBOX, Interest::Read)?;
         if slot == 0 {
@@ -138,6 +139,7 @@ impl<M: Model> EventLoop<M> {
             poller,
             clients,
             worker,
+            traits: model.traits(),
             model,
             loads,
             listeners,
@@ -168,6 +170,16 @@ impl<M: Model> EventLoop<M> {
             self.drop_client(place);
         }
         self.sign_off();
+    }
+
+    /// The threading model. Borrowed apart from the loop, which the model's methods change.
+    #[inline]
+    fn model(&self) -> Rc<dyn Model> {
+        Rc::clone(&self.model)
+    }
+
+    pub(crate) fn execute_and_write(&mut self) {
+        self.model().execute_and_write(self);
     }
 
     pub(crate) fn stats(&self) -> &ThreadStats {
@@ -211,7 +223,7 @@ impl<M: Model> EventLoop<M> {
         self.defragment();
         if self.engine.hub.has_pushes(self.slot) {
             // For instance, notifications of keys that the cron expired.
-            M::execute_and_write(self);
+            self.execute_and_write();
         }
         self.drop_finished();
         if self.is_draining {
@@ -221,7 +233,7 @@ impl<M: Model> EventLoop<M> {
         }
         if !self.clients.to_write.is_empty() {
             // Clients that received pushes while others were handed over.
-            M::execute_and_write(self);
+            self.execute_and_write();
         }
         self.feed_replicas(now);
         self.drop_finished();
@@ -271,10 +283,10 @@ impl<M: Model> EventLoop<M> {
                 token => self.serve(token as u32, event.readable, event.writable),
             }
         }
-        M::execute_and_write(self);
-        if mail || M::has_arrivals(self) {
+        self.execute_and_write();
+        if mail || self.model.has_arrivals() {
             self.read_mail(mail);
-            M::execute_and_write(self);
+            self.execute_and_write();
         }
         // Once per turn, so that a client with a long backlog takes turns with the others.
         if !self.clients.to_resume.is_empty() {
@@ -285,9 +297,9 @@ impl<M: Model> EventLoop<M> {
                 return;
             }
             for place in std::mem::take(&mut self.clients.to_resume) {
-                M::resume(self, place);
+                self.model().resume(self, place);
             }
-            M::execute_and_write(self);
+            self.execute_and_write();
         }
     }
 
@@ -300,7 +312,7 @@ impl<M: Model> EventLoop<M> {
     }
 
     fn timeout(&mut self) -> Option<Duration> {
-        if !self.clients.to_resume.is_empty() || M::has_arrivals(self) || self.can_release() {
+        if !self.clients.to_resume.is_empty() || self.model.has_arrivals() || self.can_release() {
             return Some(Duration::ZERO);
         }
         if self.has_replica_output() {
@@ -349,7 +361,7 @@ impl<M: Model> EventLoop<M> {
             self.clients.to_write.push(place);
         }
         if readable {
-            M::read(self, place);
+            self.model().read(self, place);
         }
     }
 
@@ -357,7 +369,7 @@ impl<M: Model> EventLoop<M> {
     #[inline]
     pub(crate) fn read_here(&mut self, place: u32) {
         if self.clients.is_full() {
-            M::execute_and_write(self);
+            self.execute_and_write();
         }
         let received = self.clients.read(&self.engine, place);
         self.count_received(received);

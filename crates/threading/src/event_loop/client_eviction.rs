@@ -8,9 +8,9 @@
 
 use braid_executor::client_eviction;
 
-use super::{EventLoop, Model};
+use super::EventLoop;
 
-impl<M: Model> EventLoop<M> {
+impl EventLoop {
     /// Closes the largest clients, of any loop, until the rest is within the limit.
     #[inline]
     pub(crate) fn evict_clients(&mut self) {

@@ -8,9 +8,9 @@ use braid_executor::{dispatch, memory};
 use braid_replica::replicas;
 use braid_resp::reply::ReplyBuffer;
 
-use super::{EventLoop, Model};
+use super::EventLoop;
 
-impl<M: Model> EventLoop<M> {
+impl EventLoop {
     /// Closes the marked clients that have nothing left to send.
     pub(super) fn drop_finished(&mut self) {
         while let Some(place) = self.clients.to_drop.pop() {

@@ -11,7 +11,7 @@ use braid_base::gate::Entered;
 use braid_base::relocation::{Mover, flush_cache};
 use braid_keyspace::defrag::{Walk, defragment};
 
-use super::{EventLoop, Model};
+use super::EventLoop;
 
 /// Longest step, in nanoseconds, whatever `active-defrag-cycle-us` says: clients of this loop, and
 /// of the shard it works on, wait for it.
@@ -33,7 +33,7 @@ pub(super) struct DefragSteps {
     keeps_blocks: bool,
 }
 
-impl<M: Model> EventLoop<M> {
+impl EventLoop {
     /// Runs a step if there is a pass and a step is due.
     pub(super) fn defragment(&mut self) {
         let share = u64::from(self.engine.keyspace.defrag.share());

@@ -22,7 +22,7 @@ use braid_durable::append_only;
 use braid_executor::state::sync_writes::{Revealed, WAITS_FOR_DISK, WAITS_FOR_MEMBERS, WaitOutcome};
 use braid_replica::sync_writes::{self, UNCERTAIN};
 
-use super::{EventLoop, Model};
+use super::EventLoop;
 
 /// A client whose replies are held.
 struct HeldClient {
@@ -109,7 +109,7 @@ impl ReplyHold {
     }
 }
 
-impl<M: Model> EventLoop<M> {
+impl EventLoop {
     /// Ensures that pending replies reveal only durable changes: waits, or holds the replies
     /// back.
     #[inline]
@@ -130,7 +130,7 @@ impl<M: Model> EventLoop<M> {
     /// clients go to other threads.
     #[inline]
     pub(super) fn ensure_on_disk(&mut self) {
-        if !M::HOLDS_REPLIES && std::mem::take(&mut self.reply_hold.unsynced) {
+        if !self.traits.holds_replies && std::mem::take(&mut self.reply_hold.unsynced) {
             let waits = self.engine.sync_writes.reasons() & WAITS_FOR_DISK != 0;
             waits.then(|| self.wait_for_disk());
         }
@@ -138,14 +138,14 @@ impl<M: Model> EventLoop<M> {
 
     #[cold]
     fn ensure(&mut self, for_disk: bool, for_members: bool) {
-        if for_disk && !M::HOLDS_REPLIES {
+        if for_disk && !self.traits.holds_replies {
             self.wait_for_disk();
         }
         if for_members {
             self.hold_replies(Wait::Members);
             self.hold_replies(Wait::MembersAfterMessages);
         }
-        if for_disk && M::HOLDS_REPLIES {
+        if for_disk && self.traits.holds_replies {
             self.hold_replies(Wait::Disk);
         }
     }

@@ -15,8 +15,8 @@ use braid_executor::dispatch;
 use braid_executor::engine::call::Others;
 use braid_replica::{replicas, sync_writes};
 
+use super::EventLoop;
 use super::run::Run;
-use super::{EventLoop, Model};
 use crate::batch::Request;
 use crate::client::{Client, Input};
 
@@ -27,7 +27,7 @@ pub(super) const TURN_NANOS: u64 = 250_000;
 /// Requests executed between two checks for pushes published by the batch itself.
 const DELIVERY_PERIOD: usize = 32;
 
-impl<M: Model> EventLoop<M> {
+impl EventLoop {
     /// Executes the whole batch.
     pub(crate) fn execute(&mut self) {
         // Pushes go before the replies to requests that were sent later.
@@ -35,7 +35,7 @@ impl<M: Model> EventLoop<M> {
         self.evict_clients();
         let Some(mut run) = self.clients.begin() else { return };
         if !run.batch.requests.is_empty() {
-            M::before_execution(self);
+            self.model().before_execution(self);
             let gate = &self.engine.keyspace.gate;
             // While a script runs further up the stack, its locks are held even if the gate is
             // open.
@@ -75,7 +75,7 @@ impl<M: Model> EventLoop<M> {
             if std::mem::take(&mut self.worker.context.journal.owes_bell) {
                 replicas::tell_replicas_of_changes(&self.engine);
             }
-            M::after_execution(self);
+            self.model().after_execution(self);
             self.reply_hold.note_changes();
         }
         self.clients.end(&self.engine, run, self.worker.now_ms());
@@ -91,7 +91,7 @@ impl<M: Model> EventLoop<M> {
         }
         if run.is_finished() && !self.clients.slab.is_in_batch(request.client) {
             // Already executed while a script ran.
-        } else if M::MIGRATES_REQUESTS && M::migrates(self, run, request) {
+        } else if self.traits.migrates_requests && self.model().migrates(self, run, request) {
             // The request waits for its client to migrate.
         } else if request.prepared.runs_scripts()
             && !self.worker.context.outside
@@ -148,14 +148,14 @@ impl<M: Model> EventLoop<M> {
         self.clients.executed(&engine, &worker, request, outcome);
         self.spare =
             Some((std::mem::replace(&mut self.worker, worker), std::mem::replace(&mut self.engine, engine)));
-        M::script_has_ended(self);
+        self.model().script_has_ended(self);
     }
 
     /// A turn of the loop while one of its clients runs a script that has stopped the world for
     /// long: commands are refused as busy, but every client gets an answer, and the script can be
     /// killed.
     fn serve_during_script(&mut self, run: &Run, script_of: u32) {
-        M::script_takes_long(self);
+        self.model().script_takes_long(self);
         self.in_script = true;
         self.worker.context.outside = true;
         self.worker.begin_batch();

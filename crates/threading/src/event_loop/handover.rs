@@ -27,15 +27,15 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use braid_clients::client_flags;
 
+use super::EventLoop;
 use super::rebalance::Balance;
-use super::{EventLoop, Model};
 use crate::client::Client;
 use crate::loop_loads::Assigning;
 
 /// Milliseconds between two attempts to hand over clients that are busy or away.
 pub const ATTEMPT_MS: i64 = 2;
 
-impl<M: Model> EventLoop<M> {
+impl EventLoop {
     /// Adapts to a changed number of threads.
     #[cold]
     pub(crate) fn follow_thread_count(&mut self) {
@@ -43,7 +43,7 @@ impl<M: Model> EventLoop<M> {
         self.cron.set_loops(self.loads.loops());
         self.balance = Balance::new(self.slot, &self.loads);
         self.is_draining = !self.loads.serving().contains(&self.slot);
-        M::follow_thread_count(self);
+        self.model().follow_thread_count(self);
     }
 
     /// Hands over all clients that can move now. Ends the loop once it is empty and no longer
@@ -199,6 +199,7 @@ mod tests {
     use std::io::Write;
     use std::os::fd::OwnedFd;
     use std::os::unix::net::UnixStream;
+    use std::rc::Rc;
 
     use braid_clients::record::Accepted;
     use braid_clients::{Address, ClientRecord, Message};
@@ -210,6 +211,7 @@ mod tests {
 
     use super::*;
     use crate::accept::Listeners;
+    use crate::event_loop::Model;
     use crate::loop_loads::LoopLoads;
 
     struct Plain;
@@ -217,7 +219,7 @@ mod tests {
     impl Model for Plain {}
 
     /// Two loops that are run by no thread.
-    fn loops() -> (Arc<Engine>, Arc<LoopLoads>, [EventLoop<Plain>; 2]) {
+    fn loops() -> (Arc<Engine>, Arc<LoopLoads>, [EventLoop; 2]) {
         let config = Config::new();
         config.load_text("io-threads 2\nshards 16\n").expect("valid settings");
         let engine =
@@ -226,14 +228,15 @@ mod tests {
         let event_loop = |slot| {
             let (epoll, listeners) = (Poller::open().expect("a poller"), Arc::<Listeners>::default());
             let counted = (Arc::clone(&loads), loads.version());
-            EventLoop::new(Arc::clone(&engine), slot, epoll, counted, listeners, Plain).expect("a loop")
+            EventLoop::new(Arc::clone(&engine), slot, epoll, counted, listeners, Rc::new(Plain))
+                .expect("a loop")
         };
         let both = [event_loop(0), event_loop(1)];
         (engine, loads, both)
     }
 
     /// Connects a client to a loop; returns the other end of the connection.
-    fn connect(engine: &Engine, to: &mut EventLoop<Plain>, id: u64) -> UnixStream {
+    fn connect(engine: &Engine, to: &mut EventLoop, id: u64) -> UnixStream {
         let (ours, theirs) = UnixStream::pair().expect("a pair of sockets");
         ours.set_nonblocking(true).expect("a socket that does not block");
         let record = Arc::new(ClientRecord::new(id, 0, Address::Unknown, Address::Unknown, 0));
@@ -245,12 +248,12 @@ mod tests {
         theirs
     }
 
-    fn session(of: &mut EventLoop<Plain>, id: u64) -> &mut Session {
+    fn session(of: &mut EventLoop, id: u64) -> &mut Session {
         let place = of.by_id[&id];
         &mut of.clients.slab.get(place).expect("the client is on this loop").session
     }
 
-    fn replies(of: &mut EventLoop<Plain>, id: u64) -> String {
+    fn replies(of: &mut EventLoop, id: u64) -> String {
         let place = of.by_id[&id];
         let reply = of.clients.slab.get(place).expect("the client is on this loop").reply.take_vec();
         String::from_utf8(reply).expect("ASCII").replace("\r\n", " ")

@@ -11,11 +11,11 @@ use braid_executor::{Session, tell_replicas};
 use braid_net::poller::Interest;
 use braid_net::stream::Stream;
 
+use super::EventLoop;
 use super::shard_channels::end_foreign_subscriptions;
-use super::{EventLoop, Model};
 use crate::client::Client;
 
-impl<M: Model> EventLoop<M> {
+impl EventLoop {
     /// Handles everything that other threads have left for this loop. `rung` is true if the
     /// loop's notifier was rung.
     pub(crate) fn read_mail(&mut self, rung: bool) {
@@ -24,12 +24,12 @@ impl<M: Model> EventLoop<M> {
             // Acknowledged before any message is taken: later senders ring again.
             mailbox.acknowledge();
         }
-        M::take_arrivals(self);
+        self.model().take_arrivals(self);
         self.take_handed_over();
         while let Some(message) = mailbox.take() {
             let message = match message.client() {
                 Some(id) if !self.by_id.contains_key(&id) => self.forward(id, message),
-                Some(id) => M::defer_message(self, id, message),
+                Some(id) => self.model().defer_message(self, id, message),
                 None => Some(message),
             };
             if let Some(message) = message {

@@ -12,7 +12,7 @@ use braid_executor::state::sync_writes::WAITS_FOR_MEMBERS;
 use braid_notify::payload::Payload;
 use braid_notify::queue::{Listeners, Push};
 
-use super::{EventLoop, Model};
+use super::EventLoop;
 use crate::client_set::Pushed;
 
 /// Capacity for pushes that is kept between deliveries.
@@ -25,7 +25,7 @@ pub struct Pushes {
     held: Vec<Push>,
 }
 
-impl<M: Model> EventLoop<M> {
+impl EventLoop {
     /// Delivers the pushes pending for the loop's clients.
     #[inline]
     pub(crate) fn deliver(&mut self) {
@@ -36,7 +36,7 @@ impl<M: Model> EventLoop<M> {
 
     fn deliver_now(&mut self) {
         let Pushes { mut taken, mut held } = std::mem::take(&mut self.pushes);
-        if M::CLIENTS_MIGRATE {
+        if self.traits.clients_migrate {
             let (by_id, clients) = (&self.by_id, &self.clients.slab);
             self.engine.hub.take_pushes_here(self.slot, &mut taken, |client| {
                 by_id.get(&client).is_some_and(|&place| !clients.is_present(place))

@@ -20,7 +20,7 @@ use braid_base::clock::Ticks;
 use braid_clients::{Message, client_flags};
 use hashbrown::HashMap;
 
-use super::{EventLoop, Model};
+use super::EventLoop;
 use crate::client::Client;
 use crate::loop_loads::LoopLoads;
 
@@ -119,7 +119,7 @@ fn choose(mut clients: Vec<(u64, u64)>, imbalance: Imbalance) -> Vec<u64> {
     clients.into_iter().map(|(id, _)| id).collect()
 }
 
-impl<M: Model> EventLoop<M> {
+impl EventLoop {
     /// Checks how busy the loops are, and hands clients over if this loop is much busier than
     /// another. Called between two turns.
     #[cold]

@@ -13,8 +13,8 @@ use braid_clients::client_flags;
 use braid_durable::append_only;
 use braid_replica::{replicas, throttle};
 
+use super::EventLoop;
 use super::pacing::{Circumstances, Pacing};
-use super::{EventLoop, Model};
 use crate::client::Client;
 use crate::replica_output::{ReplicaOutput, SendContext, SendOutcome};
 
@@ -67,7 +67,7 @@ impl Replicas {
     }
 }
 
-impl<M: Model> EventLoop<M> {
+impl EventLoop {
     /// Called when a client has become a replica or has new output.
     pub(super) fn begin_replica_output(&mut self, id: u64) {
         let Some(&place) = self.by_id.get(&id) else { return };

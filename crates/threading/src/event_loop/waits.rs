@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use braid_base::clock;
 use braid_executor::blocking::WaitEnd;
 
-use super::{EventLoop, Model};
+use super::EventLoop;
 
 /// Work that needs keys and was deferred because a script had stopped the world.
 ///
@@ -27,7 +27,7 @@ impl AfterScript {
     }
 }
 
-impl<M: Model> EventLoop<M> {
+impl EventLoop {
     /// Does the work that was deferred because of a script.
     pub(super) fn do_after_script(&mut self) {
         if self.after_script.is_empty() {
@@ -62,7 +62,7 @@ impl<M: Model> EventLoop<M> {
         }
         if !over.is_empty() {
             self.give_up_waiting(&over, WaitEnd::Timeout);
-            M::execute_and_write(self);
+            self.execute_and_write();
         }
     }
 

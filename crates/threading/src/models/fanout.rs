@@ -10,6 +10,7 @@
 
 mod helper_pool;
 
+use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread::Thread;
@@ -18,7 +19,7 @@ use braid_base::clock::Ticks;
 use parking_lot::Mutex;
 
 use super::{Row, Starting};
-use crate::client_set::Settings;
+use crate::client_set::{ClientSet, Settings};
 use crate::event_loop::{EventLoop, Model};
 use crate::models::migration::MAIN;
 use crate::pool::Starter;
@@ -48,12 +49,12 @@ struct NewHelpers {
 }
 
 struct Fanout {
-    helpers: HelperPool,
+    helpers: RefCell<HelperPool>,
     new: Arc<Mutex<NewHelpers>>,
     /// Clients to read from in this turn.
-    to_read: Vec<u32>,
+    to_read: RefCell<Vec<u32>>,
     /// The main thread's own share of a phase.
-    share: Vec<u32>,
+    share: RefCell<Vec<u32>>,
 }
 
 impl Drop for Fanout {
@@ -65,22 +66,22 @@ impl Drop for Fanout {
 }
 
 impl Model for Fanout {
-    fn read(event_loop: &mut EventLoop<Self>, place: u32) {
-        event_loop.model.to_read.push(place);
+    fn read(&self, _event_loop: &mut EventLoop, place: u32) {
+        self.to_read.borrow_mut().push(place);
     }
 
-    fn execute_and_write(event_loop: &mut EventLoop<Self>) {
-        read_all(event_loop);
+    fn execute_and_write(&self, event_loop: &mut EventLoop) {
+        self.read_all(event_loop);
         event_loop.execute();
-        write_all(event_loop);
+        self.write_all(event_loop);
     }
 
-    fn follow_thread_count(event_loop: &mut EventLoop<Self>) {
-        let EventLoop { model, loads, loads_version, .. } = event_loop;
+    fn follow_thread_count(&self, event_loop: &mut EventLoop) {
+        let EventLoop { loads, loads_version, .. } = event_loop;
         let count = loads.threads() - 1;
-        let Fanout { helpers, new, .. } = model;
+        let mut helpers = self.helpers.borrow_mut();
         helpers.keep(count);
-        new.lock().waiting.retain(|new| {
+        self.new.lock().waiting.retain(|new| {
             if helpers.len() < count {
                 helpers.add(Arc::clone(&new.link), new.thread.clone());
                 return false;
@@ -95,97 +96,105 @@ impl Model for Fanout {
     }
 }
 
-/// The first phase: receives from all readable clients.
-fn read_all(event_loop: &mut EventLoop<Fanout>) {
-    if event_loop.model.to_read.is_empty() {
-        return;
-    }
-    let mut places = std::mem::take(&mut event_loop.model.to_read);
-    if !event_loop.engine.config.io_threads_do_reads() || is_little(event_loop, places.len()) {
-        for place in places.drain(..) {
-            event_loop.read_here(place);
+impl Fanout {
+    /// The first phase: receives from all readable clients.
+    fn read_all(&self, event_loop: &mut EventLoop) {
+        if self.to_read.borrow().is_empty() {
+            return;
         }
-    } else {
-        deal(event_loop, &mut places, Task::Read);
-        for place in std::mem::take(&mut event_loop.model.share) {
-            // If there is no room now, the poller reports the client again.
-            if !event_loop.clients.is_full() {
-                let received = event_loop.clients.read(&event_loop.engine, place);
-                event_loop.count_received(received);
+        let mut places = self.to_read.take();
+        if !event_loop.engine.config.io_threads_do_reads() || self.is_little(places.len()) {
+            for place in places.drain(..) {
+                event_loop.read_here(place);
+            }
+        } else {
+            self.deal(&mut event_loop.clients, &mut places, Task::Read);
+            for place in self.share.take() {
+                // If there is no room now, the poller reports the client again.
+                if !event_loop.clients.is_full() {
+                    let received = event_loop.clients.read(&event_loop.engine, place);
+                    event_loop.count_received(received);
+                }
+            }
+            self.wait(event_loop);
+            while let Some(dealt) = self.take_back() {
+                dealt.give_back(&mut event_loop.clients);
             }
         }
-        wait(event_loop);
-        while let Some(dealt) = event_loop.model.helpers.take_back() {
-            dealt.give_back(&mut event_loop.clients);
+        // Reuse the memory in the next turn, unless that turn has begun further up the stack.
+        let mut to_read = self.to_read.borrow_mut();
+        if to_read.is_empty() {
+            *to_read = places;
         }
     }
-    // Reuse the memory in the next turn, unless that turn has begun further up the stack.
-    if event_loop.model.to_read.is_empty() {
-        event_loop.model.to_read = places;
-    }
-}
 
-/// The last phase: sends the replies.
-fn write_all(event_loop: &mut EventLoop<Fanout>) {
-    event_loop.deliver();
-    event_loop.ensure_durable();
-    let count = event_loop.clients.to_write.len();
-    if count == 0 {
-        return;
-    }
-    event_loop.feed_replicas_before_replies();
-    let is_little = is_little(event_loop, count);
-    event_loop.engine.telemetry.io_threads_active.store(!is_little, Relaxed);
-    if is_little {
+    /// The last phase: sends the replies.
+    fn write_all(&self, event_loop: &mut EventLoop) {
+        event_loop.deliver();
+        event_loop.ensure_durable();
+        let count = event_loop.clients.to_write.len();
+        if count == 0 {
+            return;
+        }
+        event_loop.feed_replicas_before_replies();
+        let is_little = self.is_little(count);
+        event_loop.engine.telemetry.io_threads_active.store(!is_little, Relaxed);
+        if is_little {
+            event_loop.write_replies();
+            return;
+        }
+        let mut places = std::mem::take(&mut event_loop.clients.to_write);
+        self.deal(&mut event_loop.clients, &mut places, Task::Write);
+        event_loop.clients.to_write = self.share.take();
         event_loop.write_replies();
-        return;
-    }
-    let mut places = std::mem::take(&mut event_loop.clients.to_write);
-    deal(event_loop, &mut places, Task::Write);
-    event_loop.clients.to_write = std::mem::take(&mut event_loop.model.share);
-    event_loop.write_replies();
-    wait(event_loop);
-    let now = event_loop.worker.now_ms();
-    while let Some(dealt) = event_loop.model.helpers.take_back() {
-        let place = dealt.give_back(&mut event_loop.clients);
-        if let Some(client) = event_loop.clients.slab.get(place) {
-            client.listed.to_write = false;
+        self.wait(event_loop);
+        let now = event_loop.worker.now_ms();
+        while let Some(dealt) = self.take_back() {
+            let place = dealt.give_back(&mut event_loop.clients);
+            if let Some(client) = event_loop.clients.slab.get(place) {
+                client.listed.to_write = false;
+            }
+            event_loop.clients.written(place);
+            event_loop.update_interest(place, now);
         }
-        event_loop.clients.written(place);
-        event_loop.update_interest(place, now);
     }
-}
 
-/// True if there are too few clients to be worth waking a helper.
-fn is_little(event_loop: &EventLoop<Fanout>, clients: usize) -> bool {
-    let helpers = event_loop.model.helpers.len();
-    helpers == 0 || clients < CLIENTS_PER_THREAD * (helpers + 1)
-}
+    /// True if there are too few clients to be worth waking a helper.
+    fn is_little(&self, clients: usize) -> bool {
+        let helpers = self.helpers.borrow().len();
+        helpers == 0 || clients < CLIENTS_PER_THREAD * (helpers + 1)
+    }
 
-/// Deals clients out to all threads and starts the helpers. Leaves the main thread's share in
-/// `share`.
-fn deal(event_loop: &mut EventLoop<Fanout>, places: &mut Vec<u32>, task: Task) {
-    let EventLoop { model, clients, .. } = event_loop;
-    let threads = model.helpers.len() + 1;
-    for (number, place) in places.drain(..).enumerate() {
-        match number % threads {
-            MAIN => model.share.push(place),
-            helper => {
-                let input = (task == Task::Read).then(|| clients.take_spare_input());
-                if let Some(dealt) = DealtClient::take(clients, place, input) {
-                    model.helpers.deal(helper - 1, dealt);
+    /// Deals clients out to all threads and starts the helpers. Leaves the main thread's share in
+    /// `share`.
+    fn deal(&self, clients: &mut ClientSet, places: &mut Vec<u32>, task: Task) {
+        let (mut helpers, mut share) = (self.helpers.borrow_mut(), self.share.borrow_mut());
+        let threads = helpers.len() + 1;
+        for (number, place) in places.drain(..).enumerate() {
+            match number % threads {
+                MAIN => share.push(place),
+                helper => {
+                    let input = (task == Task::Read).then(|| clients.take_spare_input());
+                    if let Some(dealt) = DealtClient::take(clients, place, input) {
+                        helpers.deal(helper - 1, dealt);
+                    }
                 }
             }
         }
+        helpers.start(task, clients.settings);
     }
-    model.helpers.start(task, clients.settings);
-}
 
-/// Waits for the helpers.
-fn wait(event_loop: &mut EventLoop<Fanout>) {
-    let start = Ticks::now();
-    event_loop.model.helpers.wait();
-    event_loop.note_wait(Ticks::now().nanos_since(start));
+    /// Waits for the helpers.
+    fn wait(&self, event_loop: &mut EventLoop) {
+        let start = Ticks::now();
+        self.helpers.borrow_mut().wait();
+        event_loop.note_wait(Ticks::now().nanos_since(start));
+    }
+
+    /// Takes back a client that a helper is done with.
+    fn take_back(&self) -> Option<DealtClient> {
+        self.helpers.borrow_mut().take_back()
+    }
 }
 
 fn starter(starting: Starting) -> Starter {
@@ -193,8 +202,12 @@ fn starter(starting: Starting) -> Starter {
     Box::new(move |slot| {
         if slot == MAIN {
             let new = Arc::clone(&new);
-            let fanout =
-                || Fanout { helpers: HelperPool::default(), new, to_read: Vec::new(), share: Vec::new() };
+            let fanout = || Fanout {
+                helpers: RefCell::default(),
+                new,
+                to_read: RefCell::default(),
+                share: RefCell::default(),
+            };
             return starting.event_loop(MAIN, fanout);
         }
         let link = HelperLink::new(Settings::of(&starting.engine));

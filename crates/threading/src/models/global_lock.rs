@@ -9,6 +9,7 @@
 //! the gate and the lock's holder can stop the world. A long script releases the lock, because
 //! the other threads must proceed far enough to answer that the server is busy.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 
 use braid_base::clock::Ticks;
@@ -16,7 +17,7 @@ use braid_base::gate::Entered;
 use parking_lot::{ArcMutexGuard, Mutex, RawMutex};
 
 use super::{Row, Starting};
-use crate::event_loop::{EventLoop, Model};
+use crate::event_loop::{EventLoop, Model, Traits};
 use crate::pool::Starter;
 
 /// A loop per thread; the first also accepts connections.
@@ -25,40 +26,44 @@ pub(super) const ROW: Row = Row::new(starter);
 struct GlobalLock {
     lock: Arc<Mutex<()>>,
     /// Held while this thread executes.
-    held: Option<ArcMutexGuard<RawMutex, ()>>,
+    held: RefCell<Option<ArcMutexGuard<RawMutex, ()>>>,
 }
 
 impl GlobalLock {
-    fn take(event_loop: &mut EventLoop<Self>) {
-        let mut held = event_loop.model.lock.try_lock_arc();
+    fn take(&self, event_loop: &mut EventLoop) {
+        let mut held = self.lock.try_lock_arc();
         if held.is_none() {
             let start = Ticks::now();
-            held = Some(event_loop.model.lock.lock_arc());
+            held = Some(self.lock.lock_arc());
             event_loop.note_wait(Ticks::now().nanos_since(start));
         }
-        event_loop.model.held = held;
+        *self.held.borrow_mut() = held;
+    }
+
+    fn release(&self) {
+        self.held.borrow_mut().take();
     }
 }
 
 impl Model for GlobalLock {
-    const HOLDS_REPLIES: bool = true;
-
-    #[inline]
-    fn before_execution(event_loop: &mut EventLoop<Self>) {
-        Self::take(event_loop);
+    fn traits(&self) -> Traits {
+        Traits { holds_replies: true, ..Traits::default() }
     }
 
-    #[inline]
-    fn after_execution(event_loop: &mut EventLoop<Self>) {
-        event_loop.model.held = None;
+    fn before_execution(&self, event_loop: &mut EventLoop) {
+        self.take(event_loop);
     }
 
-    fn script_takes_long(event_loop: &mut EventLoop<Self>) {
-        event_loop.model.held = None;
+    fn after_execution(&self, _event_loop: &mut EventLoop) {
+        self.release();
     }
 
-    fn script_has_ended(event_loop: &mut EventLoop<Self>) {
-        if event_loop.model.held.is_some() {
+    fn script_takes_long(&self, _event_loop: &mut EventLoop) {
+        self.release();
+    }
+
+    fn script_has_ended(&self, event_loop: &mut EventLoop) {
+        if self.held.borrow().is_some() {
             return;
         }
         // The rest of the batch needs the lock again. Waiting for it inside the gate would keep
@@ -67,7 +72,7 @@ impl Model for GlobalLock {
         if !event_loop.worker.context.outside {
             gate.leave(slot);
         }
-        Self::take(event_loop);
+        self.take(event_loop);
         event_loop.worker.context.outside = gate.enter_unless_busy(slot) == Entered::Busy;
     }
 }
@@ -76,6 +81,6 @@ fn starter(starting: Starting) -> Starter {
     let lock = Arc::new(Mutex::new(()));
     Box::new(move |slot| {
         let lock = Arc::clone(&lock);
-        starting.event_loop(slot, || GlobalLock { lock, held: None })
+        starting.event_loop(slot, || GlobalLock { lock, held: RefCell::default() })
     })
 }

@@ -14,72 +14,65 @@ use braid_clients::Message;
 use crossbeam_queue::SegQueue;
 
 use super::{Row, Starting};
-use crate::client::Client;
-use crate::event_loop::{EventLoop, Model};
-use crate::models::migration::origin::{self, HasOrigin, Origin};
+use crate::event_loop::{EventLoop, Model, Traits};
+use crate::models::migration::origin::Origin;
 use crate::models::migration::{self, MAIN};
 use crate::pool::Starter;
 
 /// The main thread and the I/O threads.
 pub(super) const ROW: Row = Row { serving, ..Row::new(starter) };
 
-type Queue = SegQueue<Box<Client>>;
-
 /// A thread that polls, receives, parses and sends.
 struct Io {
-    origin: Origin<Queue>,
-}
-
-impl HasOrigin for Io {
-    type Queue = Queue;
-
-    fn origin(&mut self) -> &mut Origin<Queue> {
-        &mut self.origin
-    }
+    origin: Origin,
 }
 
 impl Model for Io {
-    const CLIENTS_MIGRATE: bool = true;
+    fn traits(&self) -> Traits {
+        Traits { clients_migrate: true, ..Traits::default() }
+    }
 
-    fn read(event_loop: &mut EventLoop<Self>, place: u32) {
-        if event_loop.model.origin.is_away(place) {
-            event_loop.model.origin.mute(&event_loop.poller, place);
+    fn read(&self, event_loop: &mut EventLoop, place: u32) {
+        if self.origin.is_away(place) {
+            self.origin.mute(&event_loop.poller, place);
         } else {
             event_loop.read_here(place);
-            send_if_parsed(event_loop, place);
+            self.send_if_parsed(event_loop, place);
         }
     }
 
-    fn resume(event_loop: &mut EventLoop<Self>, place: u32) {
+    fn resume(&self, event_loop: &mut EventLoop, place: u32) {
         event_loop.resume_here(place);
-        send_if_parsed(event_loop, place);
+        self.send_if_parsed(event_loop, place);
     }
 
-    fn execute_and_write(event_loop: &mut EventLoop<Self>) {
-        origin::ring_main(event_loop);
+    fn execute_and_write(&self, event_loop: &mut EventLoop) {
+        self.origin.ring_main(&event_loop.engine);
         event_loop.write_replies();
     }
 
-    fn take_arrivals(event_loop: &mut EventLoop<Self>) {
-        origin::take_back(event_loop);
+    fn take_arrivals(&self, event_loop: &mut EventLoop) {
+        self.origin.take_back(event_loop);
     }
 
-    fn defer_message(event_loop: &mut EventLoop<Self>, id: u64, message: Message) -> Option<Message> {
-        origin::defer_message(event_loop, id, message)
+    fn defer_message(&self, event_loop: &mut EventLoop, id: u64, message: Message) -> Option<Message> {
+        self.origin.defer_message(event_loop, id, message)
     }
 }
 
-/// Sends a client to the main thread if at least one request was parsed.
-fn send_if_parsed(event_loop: &mut EventLoop<Io>, place: u32) {
-    if event_loop.clients.batch.requests.is_empty() {
-        // An incomplete request or a protocol error needs no execution, so the turn ends here.
-        event_loop.execute();
-    } else {
-        // Pushes go before the replies to requests that were sent later.
-        event_loop.deliver();
-        event_loop.clients.pack(place);
-        event_loop.clients.lend_reply_buffer(place);
-        origin::send_to_main(event_loop, place);
+impl Io {
+    /// Sends a client to the main thread if at least one request was parsed.
+    fn send_if_parsed(&self, event_loop: &mut EventLoop, place: u32) {
+        if event_loop.clients.batch.requests.is_empty() {
+            // An incomplete request or a protocol error needs no execution, so the turn ends here.
+            event_loop.execute();
+        } else {
+            // Pushes go before the replies to requests that were sent later.
+            event_loop.deliver();
+            event_loop.clients.pack(place);
+            event_loop.clients.lend_reply_buffer(place);
+            self.origin.send_to_main(event_loop, place);
+        }
     }
 }
 
@@ -89,5 +82,5 @@ fn serving(threads: usize) -> Range<usize> {
 }
 
 fn starter(starting: Starting) -> Starter {
-    migration::starter(starting, Queue::new(), |origin| Io { origin })
+    migration::starter(starting, SegQueue::new(), |origin| Io { origin })
 }

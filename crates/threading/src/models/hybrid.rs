@@ -14,56 +14,47 @@ use crossbeam_queue::ArrayQueue;
 
 use super::{Row, Starting};
 use crate::batch::Request;
-use crate::client::{Client, Deferral};
-use crate::event_loop::{EventLoop, Model, Run};
+use crate::client::Deferral;
+use crate::event_loop::run::Run;
+use crate::event_loop::{EventLoop, Model, Traits};
 use crate::models::migration;
-use crate::models::migration::origin::{self, HasOrigin, Origin};
+use crate::models::migration::origin::Origin;
 use crate::pool::Starter;
 
 /// A loop per thread; the first is the main thread.
 pub(super) const ROW: Row = Row::new(starter);
-
-type Queue = ArrayQueue<Box<Client>>;
 
 /// Capacity of the ring in clients.
 const RING: usize = 1024;
 
 /// A thread that executes requests with at most one key, and sends the others to the main thread.
 struct Io {
-    origin: Origin<Queue>,
-}
-
-impl HasOrigin for Io {
-    type Queue = Queue;
-
-    fn origin(&mut self) -> &mut Origin<Queue> {
-        &mut self.origin
-    }
+    origin: Origin,
 }
 
 impl Model for Io {
-    const MIGRATES_REQUESTS: bool = true;
-    const CLIENTS_MIGRATE: bool = true;
+    fn traits(&self) -> Traits {
+        Traits { migrates_requests: true, clients_migrate: true, ..Traits::default() }
+    }
 
-    fn read(event_loop: &mut EventLoop<Self>, place: u32) {
-        if event_loop.model.origin.is_away(place) {
-            event_loop.model.origin.mute(&event_loop.poller, place);
+    fn read(&self, event_loop: &mut EventLoop, place: u32) {
+        if self.origin.is_away(place) {
+            self.origin.mute(&event_loop.poller, place);
         } else {
             event_loop.read_here(place);
         }
     }
 
-    fn execute_and_write(event_loop: &mut EventLoop<Self>) {
+    fn execute_and_write(&self, event_loop: &mut EventLoop) {
         event_loop.execute();
         for place in std::mem::take(&mut event_loop.clients.to_migrate) {
-            origin::send_to_main(event_loop, place);
+            self.origin.send_to_main(event_loop, place);
         }
-        origin::ring_main(event_loop);
+        self.origin.ring_main(&event_loop.engine);
         event_loop.write_replies();
     }
 
-    #[inline]
-    fn migrates(event_loop: &mut EventLoop<Self>, run: &Run, request: &Request) -> bool {
+    fn migrates(&self, event_loop: &mut EventLoop, run: &Run, request: &Request) -> bool {
         let EventLoop { engine, clients, .. } = event_loop;
         let Some(client) = clients.slab.get(request.client) else { return false };
         if client.skips_requests() {
@@ -83,17 +74,17 @@ impl Model for Io {
         true
     }
 
-    fn take_arrivals(event_loop: &mut EventLoop<Self>) {
-        origin::take_back(event_loop);
+    fn take_arrivals(&self, event_loop: &mut EventLoop) {
+        self.origin.take_back(event_loop);
     }
 
-    fn defer_message(event_loop: &mut EventLoop<Self>, id: u64, message: Message) -> Option<Message> {
-        origin::defer_message(event_loop, id, message)
+    fn defer_message(&self, event_loop: &mut EventLoop, id: u64, message: Message) -> Option<Message> {
+        self.origin.defer_message(event_loop, id, message)
     }
 }
 
 fn starter(starting: Starting) -> Starter {
-    migration::starter(starting, Queue::new(RING), |origin| Io { origin })
+    migration::starter(starting, ArrayQueue::new(RING), |origin| Io { origin })
 }
 
 #[cfg(test)]

@@ -75,8 +75,8 @@ impl MainQueue for ArrayQueue<Box<Client>> {
 }
 
 /// The queues between the main thread and the other loops.
-pub struct Routes<Q> {
-    to_main: Q,
+pub struct Routes {
+    to_main: Box<dyn MainQueue>,
     /// By loop.
     loops: Slots<Route>,
 }
@@ -90,9 +90,10 @@ struct Route {
     wants_room: AtomicBool,
 }
 
-impl<Q: MainQueue> Routes<Q> {
+impl Routes {
     /// Routes between the main thread and the other loops; `loops` counts all of them.
-    pub fn new(loops: usize, to_main: Q) -> Arc<Routes<Q>> {
+    pub fn new(loops: usize, to_main: impl MainQueue + 'static) -> Arc<Routes> {
+        let to_main = Box::new(to_main);
         let routes = Arc::new(Routes { to_main, loops: Slots::new(THREADS_MAX) });
         routes.make_room(loops);
         routes
@@ -127,10 +128,10 @@ impl<Q: MainQueue> Routes<Q> {
 }
 
 /// Starts a main thread that executes for visitors, and loops of model `io` that own the clients.
-pub(super) fn starter<Q: MainQueue + 'static, M: Model + 'static>(
+pub(super) fn starter<M: Model + 'static>(
     starting: Starting,
-    to_main: Q,
-    io: fn(Origin<Q>) -> M,
+    to_main: impl MainQueue + 'static,
+    io: fn(Origin) -> M,
 ) -> Starter {
     let routes = Routes::new(starting.engine.clients.mailboxes.thread_count(), to_main);
     Box::new(move |slot| {

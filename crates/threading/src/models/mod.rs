@@ -12,6 +12,7 @@ pub mod migration;
 
 use std::io;
 use std::ops::Range;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread::JoinHandle;
@@ -89,10 +90,18 @@ struct Starting {
 
 impl Starting {
     /// Starts a thread with an event loop. Its model is created on the thread itself.
-    fn event_loop<M: Model>(
+    fn event_loop<M: Model + 'static>(
         &self,
         slot: usize,
         model: impl FnOnce() -> M + Send + 'static,
+    ) -> io::Result<JoinHandle<()>> {
+        self.start_loop(slot, Box::new(|| Rc::new(model())))
+    }
+
+    fn start_loop(
+        &self,
+        slot: usize,
+        model: Box<dyn FnOnce() -> Rc<dyn Model> + Send>,
     ) -> io::Result<JoinHandle<()>> {
         let (engine, listeners) = (Arc::clone(&self.engine), Arc::clone(&self.listeners));
         let (loads, version) = (Arc::clone(&self.loads), self.loads.version());
