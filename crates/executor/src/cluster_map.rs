@@ -61,13 +61,21 @@ impl ClusterView {
         self.shard.is_some() && self.map.owner(slot) == self.shard.as_ref()
     }
 
+    /// All slots that belong to this server's shard.
+    pub fn owned(&self) -> SlotSet {
+        self.shard.as_ref().map_or_else(SlotSet::default, |shard| self.map.owned_by(shard))
+    }
+
     /// Slots that this server serves to all clients without further checks.
     fn plain_slots(&self) -> SlotSet {
         if !self.leads {
             return SlotSet::default();
         }
-        let moving = |slot: u16| self.own_slots().is_some_and(|slots| slots.migrating.contains_key(&slot));
-        (0..HASH_SLOTS).filter(|&slot| self.owns(slot) && !moving(slot)).collect()
+        let mut plain = self.owned();
+        for &moving in self.own_slots().iter().flat_map(|slots| slots.migrating.keys()) {
+            plain.remove(moving);
+        }
+        plain
     }
 }
 
@@ -221,10 +229,8 @@ impl ClusterMap {
             true => view.plain_slots(),
             false => SlotSet::default(),
         };
-        for (index, word) in self.plain.iter().enumerate() {
-            let first = index as u16 * 64;
-            let bits = (0..64).filter(|bit| plain.contains(first + bit));
-            word.store(bits.fold(0, |word, bit| word | 1 << bit), Relaxed);
+        for (word, &bits) in self.plain.iter().zip(plain.words()) {
+            word.store(bits, Relaxed);
         }
     }
 

@@ -51,7 +51,7 @@ impl Keyspace {
     }
 
     /// True if any slot is hidden.
-    pub(crate) fn hides_any(&self) -> bool {
+    pub fn hides_any(&self) -> bool {
         self.hidden.has_any()
     }
 

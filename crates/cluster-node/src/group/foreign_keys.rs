@@ -81,7 +81,9 @@ pub(crate) fn foreign_slots(engine: &Engine) -> SlotSet {
         return SlotSet::default();
     };
     let view = map.view();
-    (0..HASH_SLOTS).filter(|&slot| is_foreign(engine, &view, slot)).collect()
+    let mut foreign = view.map.covered().without(&view.owned());
+    foreign.retain(|slot| is_foreign(engine, &view, slot));
+    foreign
 }
 
 pub(crate) fn is_foreign(engine: &Engine, view: &ClusterView, slot: u16) -> bool {
@@ -144,8 +146,9 @@ pub(crate) fn delete_slots(engine: &Engine, slots: &SlotSet, is_wanted: impl Fn(
 /// show at the replica as at the primary.
 pub(super) fn foreign_to_replica(view: &ClusterView) -> Option<SlotSet> {
     let own = view.own_slots().filter(|_| !view.leads)?;
-    let is_foreign = |slot: &u16| {
-        view.map.owner(*slot).is_some() && !view.owns(*slot) && !own.importing.contains_key(slot)
-    };
-    Some((0..HASH_SLOTS).filter(is_foreign).collect())
+    let mut foreign = view.map.covered().without(&view.owned());
+    for &importing in own.importing.keys() {
+        foreign.remove(importing);
+    }
+    Some(foreign)
 }

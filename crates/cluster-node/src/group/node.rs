@@ -5,7 +5,6 @@
 use std::sync::Arc;
 
 use braid_base::clock::boot_nanos;
-use braid_base::crc::HASH_SLOTS;
 use braid_durable::saving;
 use braid_executor::blocking;
 use braid_executor::cluster_map::{ClusterMap, ClusterView};
@@ -189,10 +188,14 @@ fn publish_map(engine: &Engine, view: ClusterView) {
     let Some(cluster) = engine.cluster_map() else { return };
     let before = cluster.view();
     let is_same = before.map.epoch == view.map.epoch && before.leads == view.leads;
-    let loses = |slot: u16| before.leads && before.owns(slot) && !(view.leads && view.owns(slot));
-    let lost: SlotSet = (0..HASH_SLOTS).filter(|&slot| loses(slot)).collect();
+    let (owned_before, owned) = (before.owned(), view.owned());
     // Slots of replicas have subscribers, too.
-    let gone: SlotSet = (0..HASH_SLOTS).filter(|&slot| before.owns(slot) && !view.owns(slot)).collect();
+    let gone = owned_before.without(&owned);
+    let lost = match (before.leads, view.leads) {
+        (true, true) => gone.clone(),
+        (true, false) => owned_before.clone(),
+        (false, _) => SlotSet::default(),
+    };
     import::complete_imports(engine, &view);
     // Commands admitted by the older map finish first.
     let stops_world = !lost.is_empty() || leaves_more(&before, &view);
@@ -206,13 +209,17 @@ fn publish_map(engine: &Engine, view: ClusterView) {
     // The cluster serves all slots or none.
     let goes_down =
         engine.config.cluster_require_full_coverage() && before.map.is_complete() && !view.map.is_complete();
-    engine.telemetry.slot_stats.reset(|slot| before.owns(slot) != view.owns(slot));
+    let mut changed = owned.without(&owned_before);
+    changed.add(&gone);
+    if !changed.is_empty() {
+        engine.telemetry.slot_stats.reset(|slot| changed.contains(slot));
+    }
     publish_seen(engine, cluster, view);
     drop(world);
     if leads && !lost.is_empty() {
         blocking::redirect_waiters(engine, &lost);
     } else if goes_down {
-        blocking::redirect_waiters(engine, &(0..HASH_SLOTS).collect());
+        blocking::redirect_waiters(engine, &SlotSet::all());
     }
     if !gone.is_empty() {
         leave_shard_channels(&engine.hub, &engine.clients.registry, &gone);
@@ -231,10 +238,10 @@ fn publish_seen(engine: &Engine, cluster: &ClusterMap, view: ClusterView) {
     match foreign_keys::foreign_to_replica(&view) {
         Some(hidden) => keyspace.hide_slots(hidden.iter()),
         None => {
-            let is_hidden = |slot: &u16| keyspace.is_hidden(u32::from(*slot));
             // A node without a shard shows what it has.
-            let stays = |slot: &u16| is_hidden(slot) && view.shard.is_some() && !view.owns(*slot);
-            keyspace.hide_slots((0..HASH_SLOTS).filter(stays));
+            let others = view.shard.as_ref().filter(|_| keyspace.hides_any());
+            let others = others.map_or_else(SlotSet::default, |_| SlotSet::all().without(&view.owned()));
+            keyspace.hide_slots(others.iter().filter(|&slot| keyspace.is_hidden(u32::from(slot))));
         }
     }
     cluster.publish(view, engine.config.cluster_require_full_coverage());

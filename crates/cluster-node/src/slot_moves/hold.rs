@@ -6,7 +6,6 @@
 use std::sync::atomic::Ordering::SeqCst;
 
 use braid_base::clock::boot_nanos;
-use braid_base::crc::HASH_SLOTS;
 use braid_clients::Message;
 use braid_clients::attention::HELD_SLOTS;
 use braid_executor::engine::Engine;
@@ -50,9 +49,7 @@ impl Drop for Hold<'_> {
 /// Makes these writes, and no others, wait for a move.
 pub(super) fn slow_writes(engine: &Engine, job: &Move, reach: Reach) {
     let slots = || match reach {
-        Reach::All => engine
-            .cluster_view()
-            .map_or_else(SlotSet::default, |view| (0..HASH_SLOTS).filter(|&slot| view.owns(slot)).collect()),
+        Reach::All => engine.cluster_view().map_or_else(SlotSet::default, |view| view.owned()),
         Reach::Moving | Reach::Nothing => job.slots.clone(),
     };
     set_slowed(engine, &job.name, reach, slots);

@@ -169,6 +169,15 @@ impl Map {
         self.owning.get(*self.owners.get(usize::from(slot))? as usize)
     }
 
+    /// The slots that a shard owns.
+    pub fn owned_by(&self, shard: &str) -> SlotSet {
+        let position = self.owning.iter().position(|id| **id == *shard);
+        let Some((position, known)) = position.zip(self.shards.get(shard)) else { return SlotSet::default() };
+        let mut owned = known.slots.slots.clone();
+        owned.retain(|slot| self.owners[usize::from(slot)] == position as u32);
+        owned
+    }
+
     /// The slots that have an owner.
     pub fn covered(&self) -> &SlotSet {
         &self.covered

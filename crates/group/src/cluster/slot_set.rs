@@ -56,6 +56,18 @@ impl SlotSet {
         self.0.iter_mut().zip(other.0.iter()).for_each(|(word, other)| *word |= other);
     }
 
+    /// The slots that are not in another set.
+    pub fn without(&self, other: &SlotSet) -> SlotSet {
+        let mut left = self.clone();
+        left.0.iter_mut().zip(other.0.iter()).for_each(|(word, other)| *word &= !other);
+        left
+    }
+
+    /// One bit per slot, lowest first.
+    pub fn words(&self) -> &[u64] {
+        &*self.0
+    }
+
     pub fn len(&self) -> usize {
         self.0.iter().map(|word| word.count_ones() as usize).sum()
     }

@@ -187,6 +187,32 @@ fn sets_of_slots_are_written_as_ranges() {
 }
 
 #[test]
+fn sets_of_slots_are_subtracted() {
+    let set = |text: &str| text.parse::<SlotSet>().expect("slots");
+    assert_eq!(set("3-5,63-64,16383").without(&set("4,64-70")), set("3,5,63,16383"));
+    assert_eq!(set("3-5").without(&SlotSet::default()), set("3-5"));
+    assert!(set("3-5").without(&SlotSet::all()).is_empty());
+    let bits = |set: &SlotSet| set.words().iter().map(|word| word.count_ones()).sum::<u32>();
+    assert_eq!((bits(&set("63-64")), set("63-64").words()[..2].to_vec()), (2, vec![1 << 63, 1]));
+}
+
+#[test]
+fn a_slot_in_two_records_has_one_owner() {
+    let mut store = Store::default();
+    create(&mut store, 2);
+    let mut slots = store.map().shards[&*id(1)].slots.clone();
+    assert!(slots.slots.insert(4), "a slot of the other shard");
+    slots.config_epoch += 9;
+    store.put(keys().named("slots", &id(1)), slots.to_json());
+    let map = store.map();
+    assert_eq!(map.owner(4).map(|id| &**id), Some(id(1).as_str()));
+    let owned = [map.owned_by(&id(0)), map.owned_by(&id(1))];
+    assert!(!owned[0].contains(4) && owned[1].contains(4));
+    assert_eq!(owned[0].len() + owned[1].len(), usize::from(HASH_SLOTS));
+    assert_eq!(map.owned_by(&id(9)), SlotSet::default());
+}
+
+#[test]
 fn records_come_back_as_they_were() {
     let known = me(5).node;
     assert_eq!(KnownNode::from_json(&known.to_json()), Ok(known));
