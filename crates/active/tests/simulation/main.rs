@@ -144,7 +144,7 @@ mod left_out {
         losing_types_are_kept: rules.keeps_losing_types;
         creating_clears: rules.clears_before_creating;
         garbage_waits_for_all_regions: rules.waits_for_all_regions, from 4_780;
-        acknowledgements_wait: rules.acknowledgements_wait, from 53_740;
+        acknowledgements_wait: rules.acknowledgements_wait, from 78_800;
         the_longest_time_wins: rules.longest_time_wins;
         one_region_expires: rules.one_region_expires;
         eviction_is_no_removal: rules.eviction_is_no_removal;
