@@ -5,9 +5,9 @@
 //! memory behind their keys can be prefetched together; execute the batch; send the replies. Mail
 //! from other threads, closed connections and the cron follow. A turn blocks only in the poller.
 //!
-//! Where threading models differ, the loop calls its model ([`Model`]). Steps one and three live in [`crate::client_set`], step two only in
-//! [`execute`]. The child modules hold the loop's other duties; they know the loop, and nothing
-//! below the loop knows them.
+//! Where threading models differ, the loop calls its model ([`Model`]). Steps one and three live in
+//! [`crate::client_set`], step two only in [`execute`]. The child modules hold the loop's other
+//! duties; they know the loop, and nothing below the loop knows them.
 
 mod client_eviction;
 mod close;

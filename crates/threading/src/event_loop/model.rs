@@ -2,10 +2,11 @@
 //! The interface between a threading model and the loop: the places where models differ.
 //!
 //! The provided methods describe a thread that serves its clients by itself (the `parallel`
-//! model); a model overrides only those where it differs. The loop is compiled once for all models and
-//! calls theirs a few times per turn and client, through a table. A model's own state is in cells:
-//! the loop, which these methods change, holds the model and may call it again meanwhile. So no
-//! borrow of a cell may last while the loop works.
+//! model); a model overrides only those where it differs. The loop is compiled once for all models,
+//! and calls its own a few times per turn and client, through a table. A model's state is in cells:
+//! the loop, which these methods change, holds the model and may call it again meanwhile. A borrow
+//! of a cell must not last while the loop works.
+//!
 //! Step two is not one of these places: a model decides when a batch is executed and by which
 //! thread, never how ([`super::execute`]).
 

@@ -274,7 +274,8 @@ const PATHS: [&str; 16] = [
 ];
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(400) })]
+    // tests/nightly runs more cases (`PROPTEST_CASES`).
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn documents_print_as_they_were_written(text in arb_json()) {

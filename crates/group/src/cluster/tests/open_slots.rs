@@ -163,8 +163,8 @@ impl World {
     }
 }
 
+// tests/nightly runs more cases (`PROPTEST_CASES`).
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2000))]
     #[test]
     fn no_key_becomes_a_stranger(
         steps in prop::collection::vec((0..NODES, step(), prop::collection::vec(0..KEYS, 0..3)), 1..40),
