@@ -45,7 +45,7 @@ use crate::client_set::{ClientSet, Settings};
 use crate::cron::Cron;
 use crate::loop_loads::LoopLoads;
 
-pub use model::{Model, Traits};
+pub use model::{Model, Properties};
 use push::Pushes;
 use rebalance::Balance;
 use replicas::Replicas;
@@ -67,7 +67,7 @@ pub struct EventLoop {
     pub(crate) worker: Worker,
     /// The threading model, and what the loop does differently for it.
     model: Rc<dyn Model>,
-    pub(crate) traits: Traits,
+    pub(crate) properties: Properties,
     pub(crate) cron: Cron,
     balance: Balance,
     pub(crate) loads: Arc<LoopLoads>,
@@ -139,7 +139,7 @@ impl EventLoop {
             poller,
             clients,
             worker,
-            traits: model.traits(),
+            properties: model.properties(),
             model,
             loads,
             listeners,

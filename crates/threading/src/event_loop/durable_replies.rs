@@ -130,7 +130,7 @@ impl EventLoop {
     /// clients go to other threads.
     #[inline]
     pub(super) fn ensure_on_disk(&mut self) {
-        if !self.traits.holds_replies && std::mem::take(&mut self.reply_hold.unsynced) {
+        if !self.properties.holds_replies && std::mem::take(&mut self.reply_hold.unsynced) {
             let waits = self.engine.sync_writes.reasons() & WAITS_FOR_DISK != 0;
             waits.then(|| self.wait_for_disk());
         }
@@ -138,14 +138,14 @@ impl EventLoop {
 
     #[cold]
     fn ensure(&mut self, for_disk: bool, for_members: bool) {
-        if for_disk && !self.traits.holds_replies {
+        if for_disk && !self.properties.holds_replies {
             self.wait_for_disk();
         }
         if for_members {
             self.hold_replies(Wait::Members);
             self.hold_replies(Wait::MembersAfterMessages);
         }
-        if for_disk && self.traits.holds_replies {
+        if for_disk && self.properties.holds_replies {
             self.hold_replies(Wait::Disk);
         }
     }

@@ -91,7 +91,7 @@ impl EventLoop {
         }
         if run.is_finished() && !self.clients.slab.is_in_batch(request.client) {
             // Already executed while a script ran.
-        } else if self.traits.migrates_requests && self.model().migrates(self, run, request) {
+        } else if self.properties.migrates_requests && self.model().migrates(self, run, request) {
             // The request waits for its client to migrate.
         } else if request.prepared.runs_scripts()
             && !self.worker.context.outside

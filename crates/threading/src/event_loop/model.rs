@@ -18,7 +18,7 @@ use crate::batch::Request;
 
 /// What the loop does differently for a model.
 #[derive(Clone, Copy, Default)]
-pub struct Traits {
+pub struct Properties {
     /// Another thread may execute some of a client's requests: the loop calls [`Model::migrates`]
     /// for each.
     pub migrates_requests: bool,
@@ -35,8 +35,8 @@ pub struct Traits {
 /// A threading model, as seen by the loop of one of its threads.
 pub trait Model {
     /// What the loop does differently. The answer is always the same.
-    fn traits(&self) -> Traits {
-        Traits::default()
+    fn properties(&self) -> Properties {
+        Properties::default()
     }
 
     /// A client's socket is readable.

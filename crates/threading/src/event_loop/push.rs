@@ -36,7 +36,7 @@ impl EventLoop {
 
     fn deliver_now(&mut self) {
         let Pushes { mut taken, mut held } = std::mem::take(&mut self.pushes);
-        if self.traits.clients_migrate {
+        if self.properties.clients_migrate {
             let (by_id, clients) = (&self.by_id, &self.clients.slab);
             self.engine.hub.take_pushes_here(self.slot, &mut taken, |client| {
                 by_id.get(&client).is_some_and(|&place| !clients.is_present(place))

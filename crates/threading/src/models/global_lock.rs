@@ -17,7 +17,7 @@ use braid_base::gate::Entered;
 use parking_lot::{ArcMutexGuard, Mutex, RawMutex};
 
 use super::{Row, Starting};
-use crate::event_loop::{EventLoop, Model, Traits};
+use crate::event_loop::{EventLoop, Model, Properties};
 use crate::pool::Starter;
 
 /// A loop per thread; the first also accepts connections.
@@ -46,8 +46,8 @@ impl GlobalLock {
 }
 
 impl Model for GlobalLock {
-    fn traits(&self) -> Traits {
-        Traits { holds_replies: true, ..Traits::default() }
+    fn properties(&self) -> Properties {
+        Properties { holds_replies: true, ..Properties::default() }
     }
 
     fn before_execution(&self, event_loop: &mut EventLoop) {

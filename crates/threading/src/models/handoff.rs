@@ -14,7 +14,7 @@ use braid_clients::Message;
 use crossbeam_queue::SegQueue;
 
 use super::{Row, Starting};
-use crate::event_loop::{EventLoop, Model, Traits};
+use crate::event_loop::{EventLoop, Model, Properties};
 use crate::models::migration::origin::Origin;
 use crate::models::migration::{self, MAIN};
 use crate::pool::Starter;
@@ -28,8 +28,8 @@ struct Io {
 }
 
 impl Model for Io {
-    fn traits(&self) -> Traits {
-        Traits { clients_migrate: true, ..Traits::default() }
+    fn properties(&self) -> Properties {
+        Properties { clients_migrate: true, ..Properties::default() }
     }
 
     fn read(&self, event_loop: &mut EventLoop, place: u32) {

@@ -16,7 +16,7 @@ use super::{Row, Starting};
 use crate::batch::Request;
 use crate::client::Deferral;
 use crate::event_loop::run::Run;
-use crate::event_loop::{EventLoop, Model, Traits};
+use crate::event_loop::{EventLoop, Model, Properties};
 use crate::models::migration;
 use crate::models::migration::origin::Origin;
 use crate::pool::Starter;
@@ -33,8 +33,8 @@ struct Io {
 }
 
 impl Model for Io {
-    fn traits(&self) -> Traits {
-        Traits { migrates_requests: true, clients_migrate: true, ..Traits::default() }
+    fn properties(&self) -> Properties {
+        Properties { migrates_requests: true, clients_migrate: true, ..Properties::default() }
     }
 
     fn read(&self, event_loop: &mut EventLoop, place: u32) {

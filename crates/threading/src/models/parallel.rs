@@ -3,7 +3,7 @@
 //! under the locks of only those shards that hold a command's keys.
 
 use super::{Row, Starting};
-use crate::event_loop::{Model, Traits};
+use crate::event_loop::{Model, Properties};
 use crate::pool::Starter;
 
 /// A loop per thread; the first also accepts connections.
@@ -13,8 +13,8 @@ pub(super) const ROW: Row = Row { scripts_run_beside: true, ..Row::new(starter) 
 struct Parallel;
 
 impl Model for Parallel {
-    fn traits(&self) -> Traits {
-        Traits { holds_replies: true, ..Traits::default() }
+    fn properties(&self) -> Properties {
+        Properties { holds_replies: true, ..Properties::default() }
     }
 }
 
