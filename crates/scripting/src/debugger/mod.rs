@@ -150,19 +150,17 @@ impl Debugger {
         }
     }
 
-    /// The reason to stop at a line, if there is one.
+    /// The reason to stop at a line, if there is one. `is_due`: no line begins; the run has only lasted
+    /// for some time, perhaps in a line at which it has stopped already.
     fn reason_to_stop(&mut self, line: i64, is_due: bool) -> Option<&'static str> {
         self.line = line;
-        let reason = if self.breaks {
-            "redis.breakpoint() called"
-        } else if self.breakpoints.contains(&line) {
-            "break point"
-        } else if self.steps {
-            "step over"
-        } else if is_due && self.continued.elapsed() >= self.timeout {
-            TIMEOUT
-        } else {
-            return None;
+        let reason = match is_due {
+            true if self.steps || self.breaks || self.continued.elapsed() < self.timeout => return None,
+            true => TIMEOUT,
+            false if self.breaks => "redis.breakpoint() called",
+            false if self.breakpoints.contains(&line) => "break point",
+            false if self.steps => "step over",
+            false => return None,
         };
         (self.steps, self.breaks, self.is_late) = (false, false, reason == TIMEOUT);
         Some(reason)
@@ -225,3 +223,34 @@ impl Debugger {
 
 /// The reason to stop a script that has run for long.
 const TIMEOUT: &str = "timeout reached, infinite loop?";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A developer who says nothing.
+    struct Silent;
+
+    impl Console for Silent {
+        fn send(&mut self, _bytes: &[u8]) {}
+
+        fn receive(&mut self, _input: &mut Vec<u8>, _host: &mut dyn Host) -> Received {
+            Received::Closed
+        }
+    }
+
+    /// An interrupt while the developer thinks, say: the script is at the line at which it has stopped.
+    #[test]
+    fn interrupts_stop_at_no_line_twice() {
+        let mut debugger = Debugger::new(Box::new(Silent), b"first\nsecond", Duration::from_secs(3600));
+        assert_eq!(debugger.reason_to_stop(1, false), Some("step over"));
+        (debugger.steps, debugger.breakpoints) = (true, vec![1]);
+        assert_eq!(debugger.reason_to_stop(1, true), None);
+        assert_eq!(debugger.reason_to_stop(2, false), Some("step over"));
+        debugger.break_at_next_line();
+        assert_eq!(debugger.reason_to_stop(2, true), None);
+        assert_eq!(debugger.reason_to_stop(1, false), Some("redis.breakpoint() called"));
+        debugger.timeout = Duration::ZERO;
+        assert_eq!(debugger.reason_to_stop(1, true), Some(TIMEOUT));
+    }
+}
