@@ -19,11 +19,24 @@ use serde_json::json;
 use crate::active::options::{Form, Named};
 use crate::server::Server;
 use crate::table::Table;
-use data::Vectors;
+use data::{Picked, Truth, Vectors};
 use options::Options;
 
 /// Recall at which servers are compared.
 const LEVELS: [f64; 4] = [0.90, 0.95, 0.99, 0.999];
+
+/// Filters, and the elements that match.
+const FILTERS: [(&str, &str, Picked); 3] = [
+    ("50 %", ".half == 1", Picked { every: 2, rest: 1 }),
+    ("3 %", ".few == 5", Picked { every: 33, rest: 5 }),
+    (".1 %", ".rare == 7", Picked { every: 1000, rest: 7 }),
+];
+
+/// The attribute of an element.
+fn attribute(index: usize) -> String {
+    let (half, few, rare) = (index % 2, index % 33, index % 1000);
+    format!("{{\"half\":{half},\"few\":{few},\"rare\":{rare},\"name\":\"element {index}\"}}")
+}
 
 /// What requests of one kind took.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -36,7 +49,8 @@ struct Cost {
 /// All queries with one EF.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Point {
-    ef: u32,
+    /// `None` if it is left to the server.
+    ef: Option<u32>,
     mean: f64,
     least: f64,
     cost: Cost,
@@ -45,9 +59,12 @@ struct Point {
 /// One server's figures.
 struct Figures {
     name: String,
-    add: Cost,
+    /// `None` if the set was there.
+    add: Option<Cost>,
     memory: Option<f64>,
     points: Vec<Point>,
+    /// Searches with filters, by name.
+    filtered: Vec<(String, Point)>,
 }
 
 /// Measures all servers and prints the result.
@@ -57,10 +74,13 @@ struct Figures {
 /// key already.
 pub fn run(options: &Options, stop: &AtomicBool) -> Result<(), String> {
     let (base, queries) = data::make(options)?;
-    let bounds = data::truth(&base, &queries, options.nearest);
+    let truth = |picked| Truth::new(&base, &queries, options.nearest, picked);
+    let filters = if options.filters { &FILTERS[..] } else { &[] };
+    let (all_nearest, matching) = (truth(Picked::ALL), filters.iter().map(|one| truth(one.2)).collect());
+    let truths = (all_nearest, matching);
     let mut all = Vec::new();
     for (name, named) in &options.servers {
-        let mut one = Measured { options, base: &base, queries: &queries, bounds: &bounds, stop };
+        let mut one = Measured { options, base: &base, queries: &queries, truths: &truths, stop };
         all.push(one.server(name, named).map_err(|reason| format!("{name}: {reason}"))?);
     }
     use std::io::Write;
@@ -72,7 +92,8 @@ struct Measured<'r> {
     options: &'r Options,
     base: &'r Vectors,
     queries: &'r Vectors,
-    bounds: &'r [f32],
+    /// Without a filter, and with each.
+    truths: &'r (Truth, Vec<Truth>),
     stop: &'r AtomicBool,
 }
 
@@ -80,6 +101,13 @@ struct Measured<'r> {
 fn processor(connection: &mut Connection) -> Option<f64> {
     let info = Info::parse(&connection.expect(&["INFO", "cpu"]).ok()?.text());
     Some(info.number("used_cpu_user")? + info.number("used_cpu_sys")?)
+}
+
+fn is_one(reply: &Value) -> Result<f64, String> {
+    match reply {
+        Value::Integer(1) => Ok(1.0),
+        other => Err(format!("unexpected reply: {other:?}")),
+    }
 }
 
 fn blob(vector: &[f32]) -> Vec<u8> {
@@ -95,14 +123,20 @@ impl Measured<'_> {
         let mut control = connect()?;
         let key = self.options.key.as_str();
         let told = |result: std::io::Result<Value>| result.map_err(|error| error.to_string());
-        if told(control.expect(&["EXISTS", key]))? != Value::Integer(0) {
+        let is_there = told(control.expect(&["EXISTS", key]))? != Value::Integer(0);
+        if is_there && !self.options.keep {
             return Err(format!("the key {key} exists already: name another one by --key"));
+        }
+        if is_there && told(control.expect(&["VCARD", key]))? != Value::Integer(self.base.count() as i64) {
+            return Err(format!("the key {key} does not have the {} elements", self.base.count()));
         }
         let workers: Vec<Connection> =
             (0..self.options.connections).map(|_| connect()).collect::<Result<_, _>>()?;
-        let measured = self.measure(name, &mut control, workers);
-        // What was added goes, whatever happened.
-        told(control.expect(&["DEL", key]))?;
+        let measured = self.measure(name, &mut control, workers, is_there);
+        if !self.options.keep {
+            // What was added goes, whatever happened.
+            told(control.expect(&["DEL", key]))?;
+        }
         measured
     }
 
@@ -125,7 +159,33 @@ impl Measured<'_> {
         name: &str,
         control: &mut Connection,
         mut workers: Vec<Connection>,
+        is_there: bool,
     ) -> Result<Figures, String> {
+        let options = self.options;
+        let add = if is_there { None } else { Some(self.add(control, &mut workers)?) };
+        let memory = control.expect(&["MEMORY", "USAGE", &options.key]).ok();
+        let memory = memory.and_then(|reply| reply.integer()).map(|bytes| bytes as f64);
+        let (all, matching) = self.truths;
+        let mut points = Vec::new();
+        for &ef in &options.efs {
+            points.push(self.search(control, &mut workers, all, (Some(ef), None))?);
+        }
+        let mut filtered = Vec::new();
+        if options.filters {
+            self.set_attributes(control, &mut workers)?;
+            filtered.push(("all".into(), self.search(control, &mut workers, all, (None, None))?));
+        }
+        // A server may learn from the first searches with a filter.
+        for again in ["", ", again"].into_iter().take(if options.filters { 2 } else { 0 }) {
+            for ((share, filter, _), truth) in FILTERS.iter().zip(matching) {
+                let point = self.search(control, &mut workers, truth, (None, Some(filter)))?;
+                filtered.push((format!("{share}{again}"), point));
+            }
+        }
+        Ok(Figures { name: name.to_owned(), add, memory, points, filtered })
+    }
+
+    fn add(&self, control: &mut Connection, workers: &mut [Connection]) -> Result<Cost, String> {
         let options = self.options;
         let ef = options.build_ef.map(|ef| ef.to_string());
         let links = options.links.map(|links| links.to_string());
@@ -139,49 +199,53 @@ impl Measured<'_> {
             }
             encode(&words, out);
         };
-        let (add, _) =
-            self.pass(control, &mut workers, self.base.count(), &add, &|_, reply| match reply {
-                Value::Integer(1) => Ok(1.0),
-                other => Err(format!("unexpected reply to VADD: {other:?}")),
-            })?;
-        let memory = control.expect(&["MEMORY", "USAGE", &options.key]).ok();
-        let memory = memory.and_then(|reply| reply.integer()).map(|bytes| bytes as f64);
-        let (count, total) = (options.nearest.to_string(), self.queries.count() * options.passes);
-        let mut points = Vec::new();
-        for &ef in &options.efs {
-            let word = ef.to_string();
-            let search = |index: usize, out: &mut Vec<u8>| {
-                let vector = blob(self.queries.get(index % self.queries.count()));
-                let words: [&[u8]; 8] = [
-                    b"VSIM",
-                    options.key.as_bytes(),
-                    b"FP32",
-                    &vector,
-                    b"COUNT",
-                    count.as_bytes(),
-                    b"EF",
-                    word.as_bytes(),
-                ];
-                encode(&words, out);
-            };
-            let recall = |index: usize, reply: Value| self.recall(index % self.queries.count(), reply);
-            let (cost, recalls) = self.pass(control, &mut workers, total, &search, &recall)?;
-            let mean = recalls.iter().sum::<f64>() / recalls.len() as f64;
-            let least = recalls.iter().copied().fold(1.0, f64::min);
-            points.push(Point { ef, mean, least, cost });
-        }
-        Ok(Figures { name: name.to_owned(), add, memory, points })
+        Ok(self.pass(control, workers, self.base.count(), &add, &|_, reply| is_one(&reply))?.0)
     }
 
-    fn recall(&self, query: usize, reply: Value) -> Result<f64, String> {
+    fn set_attributes(&self, control: &mut Connection, workers: &mut [Connection]) -> Result<(), String> {
+        let set = |index: usize, out: &mut Vec<u8>| {
+            let (element, attribute) = (format!("e{index}"), attribute(index));
+            let words = [b"VSETATTR", self.options.key.as_bytes(), element.as_bytes(), attribute.as_bytes()];
+            encode(&words, out);
+        };
+        self.pass(control, workers, self.base.count(), &set, &|_, reply| is_one(&reply)).map(drop)
+    }
+
+    /// All queries.
+    fn search(
+        &self,
+        control: &mut Connection,
+        workers: &mut [Connection],
+        truth: &Truth,
+        (ef, filter): (Option<u32>, Option<&str>),
+    ) -> Result<Point, String> {
+        let (options, word) = (self.options, ef.map(|ef| ef.to_string()));
+        let (count, total) = (options.nearest.to_string(), self.queries.count() * options.passes);
+        let search = |index: usize, out: &mut Vec<u8>| {
+            let vector = blob(self.queries.get(index % self.queries.count()));
+            let mut words: Vec<&[u8]> =
+                vec![b"VSIM", options.key.as_bytes(), b"FP32", &vector, b"COUNT", count.as_bytes()];
+            for (word, value) in [("EF", word.as_deref()), ("FILTER", filter)] {
+                words.extend(value.iter().flat_map(|value| [word.as_bytes(), value.as_bytes()]));
+            }
+            encode(&words, out);
+        };
+        let recall = |index: usize, reply: Value| self.recall(truth, index % self.queries.count(), reply);
+        let (cost, recalls) = self.pass(control, workers, total, &search, &recall)?;
+        let mean = recalls.iter().sum::<f64>() / recalls.len() as f64;
+        let least = recalls.iter().copied().fold(1.0, f64::min);
+        Ok(Point { ef, mean, least, cost })
+    }
+
+    fn recall(&self, truth: &Truth, query: usize, reply: Value) -> Result<f64, String> {
         if let Value::Error(text) = reply {
             return Err(text);
         }
         let index = |element: Value| element.text().strip_prefix('e')?.parse::<usize>().ok();
         let found: Option<Vec<usize>> = reply.elements().into_iter().map(index).collect();
         let found = found.ok_or("VSIM replied with an element that was not added")?;
-        let (vector, bound) = (self.queries.get(query), self.bounds[query]);
-        Ok(data::recall(self.base, vector, bound, &found, self.options.nearest))
+        let share = truth.recall(self.base, self.queries, query, &found);
+        share.ok_or_else(|| "VSIM replied with an element that does not match the filter".into())
     }
 
     /// Sends `count` requests over all connections; what `judge` says of each reply, and the cost.
@@ -258,13 +322,20 @@ fn tables(all: &[Figures]) -> [Table; 2] {
     let mut rows = Vec::new();
     for one in all {
         let memory = one.memory.map_or_else(|| "-".into(), braid_client::figures::bytes);
-        let add = vec![one.name.clone(), format!("VADD, {memory}"), String::new(), String::new()];
-        rows.push([add, vec![format!("{:.0}", one.add.per_second), processor_text(one.add)]].concat());
-        rows.extend(one.points.iter().map(|point| {
+        if let Some(cost) = one.add {
+            let add = vec![one.name.clone(), format!("VADD, {memory}"), String::new(), String::new()];
+            rows.push([add, vec![format!("{:.0}", cost.per_second), processor_text(cost)]].concat());
+        }
+        let searches = one
+            .points
+            .iter()
+            .map(|point| (point.ef.map_or_else(|| "VSIM".to_owned(), |ef| format!("VSIM EF {ef}")), point));
+        let filtered = one.filtered.iter().map(|(name, point)| (format!("VSIM, matching {name}"), point));
+        rows.extend(searches.chain(filtered).map(|(what, point)| {
             let cost = point.cost;
             vec![
                 one.name.clone(),
-                format!("VSIM EF {}", point.ef),
+                what,
                 format!("{:.4}", point.mean),
                 format!("{:.2}", point.least),
                 format!("{:.0}", cost.per_second),
@@ -304,12 +375,14 @@ fn shown(options: &Options, base: &Vectors, all: &[Figures]) -> String {
         }
         Form::Json => {
             let servers = all.iter().map(|one| {
-                let points = one.points.iter().map(|point| {
+                let of_point = |point: &Point| {
                     json!({"ef": point.ef, "recall": point.mean, "least": point.least,
                            "cost": of_cost(point.cost)})
-                });
-                json!({"server": one.name, "memory_bytes": one.memory, "vadd": of_cost(one.add),
-                       "vsim": points.collect::<Vec<_>>()})
+                };
+                let filtered = one.filtered.iter().map(|(name, point)| (name.clone(), of_point(point)));
+                json!({"server": one.name, "memory_bytes": one.memory, "vadd": one.add.map(of_cost),
+                       "vsim": one.points.iter().map(of_point).collect::<Vec<_>>(),
+                       "matching": filtered.collect::<serde_json::Map<_, _>>()})
             });
             let all = json!({"vectors": base.count(), "dimensions": base.dim, "nearest": options.nearest,
                              "quantisation": options.quantisation, "seed": options.seed,
@@ -324,7 +397,7 @@ mod tests {
     use super::*;
 
     fn point(mean: f64, us: f64) -> Point {
-        Point { ef: 1, mean, least: 0.0, cost: Cost { per_second: 1.0, processor_us: Some(us) } }
+        Point { ef: Some(1), mean, least: 0.0, cost: Cost { per_second: 1.0, processor_us: Some(us) } }
     }
 
     #[test]
@@ -345,12 +418,14 @@ mod tests {
         let cost = Cost { per_second: 5000.0, processor_us: Some(12.34) };
         let one = Figures {
             name: "a".into(),
-            add: cost,
+            add: Some(cost),
             memory: Some(2048.0),
             points: vec![point(0.95, 100.0), point(0.995, 200.0)],
+            filtered: vec![("3 %".into(), Point { ef: None, ..point(0.9, 300.0) })],
         };
         let [curve, equal] = tables(&[one]);
-        assert_eq!(curve.rows.len(), 3);
+        assert_eq!(curve.rows.len(), 4);
+        assert_eq!(curve.rows[3][1], "VSIM, matching 3 %");
         assert_eq!(curve.rows[0][4..], ["5000", "12.3"]);
         assert_eq!(curve.rows[2][2..4], ["0.9950", "0.00"]);
         let column: Vec<&str> = equal.rows.iter().map(|row| row[1].as_str()).collect();

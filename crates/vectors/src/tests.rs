@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! Graphs as a whole: what is found, after what.
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
-use parking_lot::Mutex;
 use proptest::prelude::*;
 
 use braid_base::relocation::Mover;
@@ -18,7 +18,12 @@ const UNLIMITED: (usize, usize) = (usize::MAX, usize::MAX);
 
 /// A number of vectors or steps; under Miri fewer.
 const fn many(count: usize) -> usize {
-    if cfg!(miri) { count.div_ceil(50) } else { count }
+    unless_miri(count, count.div_ceil(50))
+}
+
+/// A number, and the one under Miri.
+const fn unless_miri(usual: usize, under_miri: usize) -> usize {
+    if cfg!(miri) { under_miri } else { usual }
 }
 
 fn shape(quantisation: Quantisation, dim: u32, links: u32) -> Shape {
@@ -194,7 +199,7 @@ fn churn_loses_nothing() {
     }
     let queries: Vec<_> = (0..many(200)).map(|_| data.any()).collect();
     let (fresh, _) = recall(&graph, &queries, 10, 100);
-    for _ in 0..6 {
+    for _ in 0..unless_miri(6, 2) {
         for _ in 0..many(2000) {
             graph.remove(random.u32(..graph.len() as u32));
         }
@@ -230,30 +235,35 @@ fn removing_all_leaves_nothing() {
 
 #[test]
 fn threads_add_into_one_graph() {
+    const FIRST: usize = unless_miri(100, 8);
+    const MORE: usize = unless_miri(4000, 18);
+    const EF: usize = unless_miri(100, 8);
     let (mut data, mut random) = (Clusters::new(32, 30, 0.3, 11), fastrand::Rng::with_seed(12));
     let mut graph = Graph::new(shape(Quantisation::I8, 32, 8)).unwrap();
-    for _ in 0..100 {
+    for _ in 0..FIRST {
         add(&mut graph, &data.any(), &mut random);
     }
-    let vectors: Vec<_> = (0..many(4000)).map(|_| data.any()).collect();
-    let (next, adder) = (AtomicUsize::new(0), graph.adder(many(4000)).unwrap());
+    let vectors: Vec<_> = (0..MORE).map(|_| data.any()).collect();
+    let (next, adder) = (AtomicUsize::new(0), graph.adder(MORE).unwrap());
     std::thread::scope(|scope| {
-        for thread in 0..4 {
+        for thread in 0..unless_miri(4, 3) as u64 {
             let (next, adder, vectors) = (&next, &adder, &vectors);
             scope.spawn(move || {
                 let mut random = fastrand::Rng::with_seed(thread);
                 while let Some(vector) = vectors.get(next.fetch_add(1, Relaxed)) {
                     let level = (random.u64(..).trailing_zeros() / 3) as u8;
-                    let id = adder.add(vector, 7, 100, level).expect("room");
+                    let id = adder.add(vector, 7, EF, level).expect("room");
                     let query = adder.query(vector).unwrap();
-                    assert!(adder.search(&query, 5, 100).iter().any(|hit| hit.id == id));
+                    assert!(adder.search(&query, 5, EF).iter().any(|hit| hit.id == id));
                 }
             });
         }
     });
-    assert_eq!(adder.add(&vectors[0], 0, 100, 0), Err(Error::Full));
+    // The allocation of a few records can have room for another one.
+    let more = usize::from(adder.add(&vectors[0], 0, EF, 0) != Err(Error::Full));
     drop(adder);
-    assert_eq!(graph.len(), 100 + many(4000));
+    assert!(more == 0 || cfg!(miri));
+    assert_eq!(graph.len(), FIRST + MORE + more);
     check(&graph);
     assert_eq!(lost(&graph), 0);
     let queries: Vec<_> = (0..many(200)).map(|_| data.any()).collect();
@@ -324,7 +334,7 @@ fn what_was_found_before_links_as_a_walk_does() {
     let (mut data, mut random) = (Clusters::new(16, 20, 0.3, 25), fastrand::Rng::with_seed(26));
     let mut walking = Graph::new(shape(Quantisation::I8, 16, 8)).unwrap();
     let mut prepared = walking.clone();
-    for label in 0..1500 {
+    for label in 0..many(1500) as u64 {
         let (vector, level) = (data.any(), walking.level_from(random.u64(..)));
         walking.add(&vector, label, 50, level).unwrap();
         let near = prepared.look_around(&vector, 50, level).unwrap();
@@ -338,7 +348,7 @@ fn what_was_found_before_links_as_a_walk_does() {
     }
     assert!(saved(&walking) == saved(&prepared));
     // Vectors that have gone, other ones under their numbers, and others added since.
-    for label in 1500..4500 {
+    for label in 0..many(3000) as u64 {
         let (vector, level) = (data.any(), prepared.level_from(random.u64(..)));
         let mut near = prepared.look_around(&vector, 50, random.u8(0..=level + 1)).unwrap();
         for _ in 0..random.u8(..3) {
@@ -361,7 +371,7 @@ fn what_was_found_before_links_as_a_walk_does() {
     }
     check(&prepared);
     assert_eq!(lost(&prepared), 0);
-    let queries: Vec<_> = (0..200).map(|_| data.any()).collect();
+    let queries: Vec<_> = (0..many(200)).map(|_| data.any()).collect();
     let (mean, least) = recall(&prepared, &queries, 10, 100);
     assert!(mean >= 0.98 && least >= 0.8, "{mean} {least}");
 }
@@ -370,10 +380,12 @@ fn what_was_found_before_links_as_a_walk_does() {
 /// taken.
 #[test]
 fn guests_walk_while_vectors_are_added() {
-    const EACH: u64 = many(1500) as u64;
+    const FIRST: usize = unless_miri(100, 8);
+    const EACH: u64 = unless_miri(1500, 5) as u64;
+    const EF: usize = unless_miri(60, 8);
     let mut graph = Graph::new(shape(Quantisation::I8, 16, 6)).unwrap();
     let (mut data, mut random) = (Clusters::new(16, 20, 0.3, 41), fastrand::Rng::with_seed(42));
-    for _ in 0..100 {
+    for _ in 0..FIRST {
         add(&mut graph, &data.any(), &mut random);
     }
     let (shared, beside, done) =
@@ -388,12 +400,12 @@ fn guests_walk_while_vectors_are_added() {
                     for n in 0..EACH {
                         let (vector, level) = (data.any(), (random.u64(..).trailing_zeros() / 2) as u8);
                         let found = {
-                            let graph = shared.lock();
+                            let graph = shared.lock().unwrap();
                             graph.visit().map(|guest| (guest, graph.len() as u32))
                         };
                         let near =
-                            found.map(|(guest, len)| (guest.look_around(&vector, 60, level).unwrap(), len));
-                        let mut graph = shared.lock();
+                            found.map(|(guest, len)| (guest.look_around(&vector, EF, level).unwrap(), len));
+                        let mut graph = shared.lock().unwrap();
                         let near = near.map(|(mut near, len)| {
                             // Others may have removed one each, or more: it is only a hint.
                             near.note_added(len.saturating_sub(8)..graph.len() as u32);
@@ -401,13 +413,13 @@ fn guests_walk_while_vectors_are_added() {
                             near
                         });
                         beside.fetch_add(usize::from(graph.guests.load(Relaxed) > 0), Relaxed);
-                        let id = graph.add_near(&vector, thread << 32 | n, 60, level, near.as_ref()).unwrap();
+                        let id = graph.add_near(&vector, thread << 32 | n, EF, level, near.as_ref()).unwrap();
                         assert_eq!((id as usize, graph.label(id)), (graph.len() - 1, thread << 32 | n));
                         if n % 7 == 0 {
                             let id = random.u32(..graph.len() as u32);
                             match graph.label(id) {
                                 0 => drop(graph.own_mut().remove(id)),
-                                _ => graph.own_mut().replace(id, &data.any(), 60, level % 2).unwrap(),
+                                _ => graph.own_mut().replace(id, &data.any(), EF, level % 2).unwrap(),
                             }
                         }
                     }
@@ -417,20 +429,20 @@ fn guests_walk_while_vectors_are_added() {
         let (shared, done) = (&shared, &done);
         scope.spawn(move || {
             while !done.load(Relaxed) {
-                let snapshot = shared.lock().cow();
+                let snapshot = shared.lock().unwrap().cow();
                 let before = saved(&snapshot);
                 std::thread::sleep(std::time::Duration::from_millis(5));
                 check(&snapshot);
                 assert!(saved(&snapshot) == before);
                 drop(snapshot);
-                std::thread::sleep(std::time::Duration::from_millis(20));
+                std::thread::sleep(std::time::Duration::from_millis(unless_miri(20, 300) as u64));
             }
         });
         let ends: Vec<_> = adders.into_iter().map(|adder| adder.join()).collect();
         done.store(true, Relaxed);
         ends.into_iter().for_each(|end| end.unwrap());
     });
-    let graph = shared.into_inner();
+    let graph = shared.into_inner().unwrap();
     assert!(beside.into_inner() > 0, "nothing was added beside a guest");
     assert_eq!((graph.guests.load(Relaxed), graph.visit().is_some()), (0, true));
     check(&graph);
@@ -537,7 +549,7 @@ fn processors_build_equal_graphs() {
         let shape = Shape { metric: Metric::L2, ..shape(Quantisation::F32, 37, 6) };
         let mut graph = Graph::with_codec(shape, Codec::with_kernels(shape, kernels));
         let (mut data, mut random) = (Clusters::new(37, 9, 0.5, 1), fastrand::Rng::with_seed(2));
-        for _ in 0..600 {
+        for _ in 0..many(600) {
             add(&mut graph, &data.any(), &mut random);
             if random.u8(..4) == 0 {
                 graph.remove(random.u32(..graph.len() as u32));

@@ -8,6 +8,12 @@ use super::options::Options;
 
 /// Two similarities differ if they are this far apart.
 const EPSILON: f32 = 1e-6;
+/// Sums that are computed side by side.
+const LANES: usize = 16;
+/// Queries that are compared with a vector while it is near the processor, and vectors that stay
+/// there meanwhile.
+const TOGETHER: usize = 32;
+const KEPT: usize = 128;
 
 /// Vectors of length 1, one after the other.
 pub struct Vectors {
@@ -99,48 +105,106 @@ fn split(bytes: &[u8], options: &Options) -> Result<(Vectors, Vectors), String> 
     Ok((base, queries))
 }
 
+/// The product of two vectors, in lanes that do not wait for each other.
 pub fn similarity(a: &[f32], b: &[f32]) -> f32 {
-    a.iter().zip(b).map(|(a, b)| a * b).sum()
+    let ((a, a_rest), (b, b_rest)) = (a.as_chunks::<LANES>(), b.as_chunks::<LANES>());
+    let mut lanes = [0.0; LANES];
+    for (a, b) in a.iter().zip(b) {
+        for lane in 0..LANES {
+            lanes[lane] += a[lane] * b[lane];
+        }
+    }
+    let rest: f32 = a_rest.iter().zip(b_rest).map(|(a, b)| a * b).sum();
+    lanes.iter().sum::<f32>() + rest
 }
 
-/// For each query the similarity of its `nearest`-th vector, by comparing with all, on all
-/// processors.
-pub fn truth(base: &Vectors, queries: &Vectors, nearest: usize) -> Vec<f32> {
-    let next = AtomicUsize::new(0);
-    let mut bounds = vec![0.0; queries.count()];
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    std::thread::scope(|scope| {
-        let work = || {
-            let mut done = Vec::new();
-            loop {
-                let query = next.fetch_add(1, Relaxed);
-                if query >= queries.count() {
-                    return done;
+/// Which vectors a search may find: all, or those whose number leaves this rest when it is divided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Picked {
+    pub every: usize,
+    pub rest: usize,
+}
+
+impl Picked {
+    pub const ALL: Picked = Picked { every: 1, rest: 0 };
+
+    fn includes(self, index: usize) -> bool {
+        index % self.every == self.rest
+    }
+
+    /// Numbers of the picked vectors in a range.
+    fn within(self, from: usize, to: usize) -> impl Iterator<Item = usize> + Clone {
+        let first = from + (self.every + self.rest - from % self.every) % self.every;
+        (first..to).step_by(self.every)
+    }
+}
+
+/// What searches should find.
+pub struct Truth {
+    picked: Picked,
+    /// How many vectors.
+    wanted: usize,
+    /// For each query the similarity of the last of them.
+    bounds: Vec<f32>,
+}
+
+impl Truth {
+    /// By comparing all queries with all picked vectors, on all processors.
+    pub fn new(base: &Vectors, queries: &Vectors, nearest: usize, picked: Picked) -> Truth {
+        let wanted = nearest.min(picked.within(0, base.count()).count());
+        let (next, mut bounds) = (AtomicUsize::new(0), vec![0.0; queries.count()]);
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        std::thread::scope(|scope| {
+            let work = || {
+                let mut done = Vec::new();
+                loop {
+                    let first = next.fetch_add(TOGETHER, Relaxed);
+                    if first >= queries.count() {
+                        return done;
+                    }
+                    done.push((first, bounds_of(base, queries, first, (wanted, picked))));
                 }
-                let of = |index| similarity(queries.get(query), base.get(index));
-                let mut all: Vec<f32> = (0..base.count()).map(of).collect();
-                let last = nearest.min(all.len()) - 1;
-                let (_, bound, _) = all.select_nth_unstable_by(last, |a, b| b.total_cmp(a));
-                done.push((query, *bound));
+            };
+            let handles: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+            for handle in handles {
+                for (first, some) in handle.join().unwrap_or_default() {
+                    bounds[first..first + some.len()].copy_from_slice(&some);
+                }
             }
-        };
-        let handles: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
-        for handle in handles {
-            for (query, bound) in handle.join().unwrap_or_default() {
-                bounds[query] = bound;
+        });
+        Truth { picked, wanted, bounds }
+    }
+
+    /// The share of the nearest vectors that a search has found. A vector as similar as the
+    /// farthest of them counts. `None` if the search has found one that was not picked.
+    pub fn recall(&self, base: &Vectors, queries: &Vectors, query: usize, found: &[usize]) -> Option<f64> {
+        if self.wanted == 0 || found.iter().any(|&index| !self.picked.includes(index)) {
+            return found.is_empty().then_some(1.0);
+        }
+        let (vector, bound) = (queries.get(query), self.bounds[query]);
+        let hits = found.iter().filter(|&&index| index < base.count());
+        let hits = hits.filter(|&&index| similarity(vector, base.get(index)) >= bound - EPSILON).count();
+        Some(hits.min(self.wanted) as f64 / self.wanted as f64)
+    }
+}
+
+/// The bounds of some queries together: a vector that has been read from memory serves all of them.
+fn bounds_of(base: &Vectors, queries: &Vectors, first: usize, (wanted, picked): (usize, Picked)) -> Vec<f32> {
+    let numbers = first..(first + TOGETHER).min(queries.count());
+    let mut best = vec![Vec::with_capacity(KEPT + wanted); numbers.len()];
+    let step = KEPT * picked.every;
+    for from in (0..base.count()).step_by(step) {
+        let some = picked.within(from, (from + step).min(base.count()));
+        for (query, best) in numbers.clone().zip(&mut best) {
+            let query = queries.get(query);
+            best.extend(some.clone().map(|index| similarity(query, base.get(index))));
+            if best.len() > wanted && wanted > 0 {
+                best.select_nth_unstable_by(wanted - 1, |a: &f32, b: &f32| b.total_cmp(a));
+                best.truncate(wanted);
             }
         }
-    });
-    bounds
-}
-
-/// The share of the nearest vectors that a search has found. A vector as similar as the farthest of
-/// them counts.
-pub fn recall(base: &Vectors, query: &[f32], bound: f32, found: &[usize], nearest: usize) -> f64 {
-    let wanted = nearest.min(base.count());
-    let hits = found.iter().filter(|&&index| index < base.count());
-    let hits = hits.filter(|&&index| similarity(query, base.get(index)) >= bound - EPSILON).count();
-    hits.min(wanted) as f64 / wanted as f64
+    }
+    best.into_iter().map(|best| best.into_iter().fold(f32::INFINITY, f32::min)).collect()
 }
 
 #[cfg(test)]
@@ -162,15 +226,29 @@ mod tests {
         let options = options(&["a:1", "--count", "500", "--dim", "8", "--clusters", "3", "--queries", "20"]);
         let (base, queries) = make(&options).expect("no file");
         assert_eq!((base.count(), queries.count()), (500, 20));
-        let bounds = truth(&base, &queries, 10);
-        for (query, bound) in bounds.into_iter().enumerate() {
-            let query = queries.get(query);
-            assert!((similarity(query, query) - 1.0).abs() < 1e-5);
-            let mut all: Vec<usize> = (0..500).collect();
-            all.sort_by(|&a, &b| similarity(query, base.get(b)).total_cmp(&similarity(query, base.get(a))));
-            assert_eq!(recall(&base, query, bound, &all[..10], 10), 1.0);
-            assert_eq!(recall(&base, query, bound, &[&all[..7], &all[400..], &[9999]].concat(), 10), 0.7);
+        for picked in [Picked::ALL, Picked { every: 3, rest: 2 }, Picked { every: 100, rest: 7 }] {
+            let truth = Truth::new(&base, &queries, 10, picked);
+            let wanted = truth.wanted;
+            assert_eq!(wanted, if picked.every == 100 { 5 } else { 10 });
+            for number in 0..queries.count() {
+                let query = queries.get(number);
+                assert!((similarity(query, query) - 1.0).abs() < 1e-5);
+                let mut all: Vec<usize> = (0..500).filter(|&index| picked.includes(index)).collect();
+                let by = |&a: &usize, &b: &usize| {
+                    similarity(query, base.get(b)).total_cmp(&similarity(query, base.get(a)))
+                };
+                all.sort_by(by);
+                let share = |found: &[usize]| truth.recall(&base, &queries, number, found);
+                assert_eq!(share(&all[..wanted]), Some(1.0));
+                let worse = [&all[..3], &all[all.len() - wanted + 3..]].concat();
+                let expected = if wanted < all.len() { 3.0 / wanted as f64 } else { 1.0 };
+                assert_eq!(share(&worse), Some(expected));
+                assert_eq!(share(&[0]).is_none(), picked != Picked::ALL);
+            }
         }
+        let none = Truth::new(&base, &queries, 10, Picked { every: 1000, rest: 999 });
+        assert_eq!(none.recall(&base, &queries, 0, &[]), Some(1.0));
+        assert_eq!(none.recall(&base, &queries, 0, &[1]), None);
     }
 
     #[test]

@@ -25,7 +25,9 @@ vectors, that a search finds. A server is as in active, or NAME='COMMAND LINE'.
       --build-ef N, -M N  EF and M of VADD (the server's)
       --quantisation Q    NOQUANT, Q8 or BIN (Q8)
       -c N, -P N          connections (1), requests sent together (16)
+      --filters           gives all elements attributes in the end, and searches with filters
       --key KEY           key of the set (braid-bench:vectors), which must not exist
+      --keep              leaves the set there; if it exists, it is that of an earlier run
       --seed N            seed of the random numbers (1)
       --json, --markdown  print the result as JSON; the tables in Markdown
 ";
@@ -50,7 +52,9 @@ pub struct Options {
     pub quantisation: String,
     pub connections: usize,
     pub pipeline: usize,
+    pub filters: bool,
     pub key: String,
+    pub keep: bool,
     pub seed: u64,
     pub form: Form,
 }
@@ -86,7 +90,9 @@ pub fn parse(arguments: &mut Arguments) -> Result<Request, String> {
         quantisation: "Q8".into(),
         connections: 1,
         pipeline: 16,
+        filters: false,
         key: "braid-bench:vectors".into(),
+        keep: false,
         seed: 1,
         form: Form::Text,
     };
@@ -116,7 +122,9 @@ pub fn parse(arguments: &mut Arguments) -> Result<Request, String> {
             }
             "-c" => options.connections = arguments.value(&name)?,
             "-P" => options.pipeline = arguments.value(&name)?,
+            "--filters" => options.filters = true,
             "--key" => options.key = arguments.text()?,
+            "--keep" => options.keep = true,
             "--seed" => options.seed = arguments.value(&name)?,
             "--json" => options.form = Form::Json,
             "--markdown" => options.form = Form::Markdown,
