@@ -150,8 +150,8 @@ impl Debugger {
         }
     }
 
-    /// The reason to stop at a line, if there is one. `is_due`: no line begins; the run has only lasted
-    /// for some time, perhaps in a line at which it has stopped already.
+    /// The reason to stop at a line, if there is one. `is_due`: no line begins; the run has only
+    /// lasted for some time, perhaps in a line at which it has stopped already.
     fn reason_to_stop(&mut self, line: i64, is_due: bool) -> Option<&'static str> {
         self.line = line;
         let reason = match is_due {
@@ -239,7 +239,8 @@ mod tests {
         }
     }
 
-    /// An interrupt while the developer thinks, say: the script is at the line at which it has stopped.
+    /// An interrupt while the developer thinks, say: the script is at the line at which it has
+    /// stopped.
     #[test]
     fn interrupts_stop_at_no_line_twice() {
         let mut debugger = Debugger::new(Box::new(Silent), b"first\nsecond", Duration::from_secs(3600));
