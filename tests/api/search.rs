@@ -52,6 +52,48 @@ fn filled(sets: usize) -> (TestServer, RawClient) {
     (server, client)
 }
 
+/// As on Redis Stack 7.4.
+#[test]
+fn empty_texts_are_found_where_they_are_indexed() {
+    let server = TestServer::start(&[]);
+    let mut client = server.connect();
+    client.ok("FT.CREATE i SCHEMA t TEXT g TAG et TEXT INDEXEMPTY eg TAG INDEXEMPTY");
+    client.call("HSET a t '' g '' et '' eg ''");
+    client.call("HSET b t x g x et hello eg hello");
+    let mut search = |query: &str| {
+        let words: [&[u8]; 8] =
+            [b"FT.SEARCH", b"i", query.as_bytes(), b"NOCONTENT", b"PARAMS", b"2", b"p", b""];
+        client.call_arguments(&words)
+    };
+    for (query, expected) in [
+        ("@et:''", "a"),
+        ("@et:\"\"", "a"),
+        ("''", "a"),
+        ("@et:$p", "a"),
+        ("@et:(hello|'')", "a b"),
+        ("@et:(hello '')", ""),
+        ("-@et:''", "b"),
+        ("@eg:{''}", "a"),
+        ("@eg:{\"\"}", "a"),
+        ("-@eg:{$p}", "b"),
+    ] {
+        let reply = search(query);
+        let words = reply.elements().unwrap_or_else(|| panic!("{query}: {reply:?}"));
+        let mut keys: Vec<String> = words[1..].iter().map(Value::text).collect();
+        keys.sort();
+        assert_eq!(keys.join(" "), expected, "{query}");
+    }
+    let refusal = "Use `INDEXEMPTY` in field creation in order to index and query for empty strings";
+    for query in ["@t:''", "@t:(a '')", "@t:$p", "@g:{''}", "@g:{$p}"] {
+        assert_eq!(search(query), Value::Error(refusal.into()), "{query}");
+    }
+    let counted = client.call("FT.SEARCH i * NOCONTENT SORTBY eg DESC WITHCOUNT LIMIT 0 1");
+    assert_eq!(counted, Value::Array(vec![Value::Integer(2), Value::bulk("b")]));
+    client.ok("FT.CONFIG SET DEFAULT_DIALECT 2");
+    let other = client.call("FT.CONFIG SET DEFAULT_DIALECT 3");
+    assert_eq!(other, Value::Error("Not modifiable at runtime".into()));
+}
+
 /// FT.HYBRID with these arguments, `$vec` among the parameters.
 fn hybrid(client: &mut RawClient, line: &str) -> Value {
     let vector = blob(QUERY);
@@ -218,6 +260,36 @@ fn scores_have_names_and_steps_follow() {
     assert!(matches!(&pairs[3].1, Value::Double(_)), "{reply:?}");
 }
 
+/// Two cursors, one for each search, as redis-py's tests expect.
+#[test]
+fn each_search_of_a_hybrid_one_has_a_cursor() {
+    let (_server, mut client) = filled(4);
+    let line =
+        "SEARCH shoes YIELD_SCORE_AS s VSIM @embedding $vec WITHCURSOR COUNT 3 MAXIDLE 60000 LOAD 1 @price";
+    let reply = hybrid(&mut client, line);
+    let words = reply.elements().unwrap_or_else(|| panic!("{reply:?}"));
+    let names: Vec<String> = words.iter().step_by(2).map(Value::text).collect();
+    assert_eq!(names, ["SEARCH", "VSIM", "warnings"]);
+    // Of twenty documents twelve have shoes, and ten are the nearest.
+    for (cursor, expected, columns) in [(1, 12, 4), (3, 10, 2)] {
+        let mut id = words[cursor].integer().expect("a cursor");
+        let (mut rows, mut reads) = (0, 0);
+        while id != 0 {
+            let reply = client.call(&format!("FT.CURSOR READ idx {id}"));
+            let parts = reply.elements().unwrap_or_else(|| panic!("{reply:?}"));
+            let found = &parts[0].elements().expect("rows")[1..];
+            assert!(found.iter().all(|row| row.elements().expect("a row").len() == columns), "{found:?}");
+            (rows, reads) = (rows + found.len(), reads + 1);
+            id = parts[1].integer().expect("a cursor");
+        }
+        assert_eq!((rows, reads), (expected, 4));
+    }
+    client.call("HELLO 3");
+    let none = "SEARCH nothing VSIM @embedding $vec RANGE 2 RADIUS 0 WITHCURSOR";
+    let Value::Map(pairs) = hybrid(&mut client, none) else { panic!("no map") };
+    assert!(pairs[..2].iter().all(|(_, id)| *id == Value::Integer(0)), "{pairs:?}");
+}
+
 #[test]
 fn wrong_hybrid_searches_are_refused() {
     let (_server, mut client) = filled(1);
@@ -240,7 +312,9 @@ fn wrong_hybrid_searches_are_refused() {
         ("SEARCH shoes VSIM @embedding $vec COMBINE RRF 2 ALPHA 1", "Unknown argument `ALPHA` in RRF"),
         ("SEARCH shoes SCORER BEST VSIM @embedding $vec", "No such scorer BEST"),
         ("SEARCH ( VSIM @embedding $vec", "Syntax error"),
-        ("SEARCH shoes VSIM @embedding $vec WITHCURSOR", "Unknown argument `WITHCURSOR`"),
+        ("SEARCH shoes VSIM @embedding $vec WITHCURSOR COUNT 0", "Value is outside acceptable bounds"),
+        ("SEARCH shoes VSIM @embedding $vec EXPLAINSCORE", "Unknown argument `EXPLAINSCORE`"),
+        ("SEARCH shoes VSIM @embedding $vec FILTER * POLICY ADHOC", "Unknown argument `POLICY`"),
     ] {
         let reply = hybrid(&mut client, line);
         assert!(matches!(reply, Value::Error(_)), "{line}: {reply:?}");

@@ -87,6 +87,16 @@ fn ai_stack() {
     }
 }
 
+/// A library for the memory of agents: search over hashes.
+#[test]
+fn agent_memory() {
+    run("memory", "venv/bin/python", |folder| {
+        let mut command = Command::new(folder.join("venv/bin/python"));
+        command.args(["-W", "ignore"]).arg(folder.join("mem0_memory.py"));
+        command
+    });
+}
+
 #[test]
 fn python_suite_calls() {
     run_with("python", "venv/bin/python", NEW, |folder| {

@@ -9,6 +9,7 @@ mod disk;
 mod held;
 mod journal;
 mod replaced;
+mod search;
 mod switch;
 mod sync;
 

@@ -81,6 +81,13 @@ pub(crate) fn reply_list(engine: &Engine, reply: &mut ReplyBuffer) {
     }
 }
 
+/// Writes the lines of INFO's section Modules, as stock servers do.
+pub(crate) fn write_info(engine: &Engine, mut field: impl FnMut(&str, String)) {
+    for (name, version) in BUILT_IN.iter().filter(|_| engine.config.module_list_compatible()) {
+        field("module", format!("name={name},ver={version},api=1,filters=0,usedby=[],using=[],options=[]"));
+    }
+}
+
 fn load(call: &mut Call) -> CommandResult {
     log::warn!(
         "Module {} not loaded: this server does not support modules",
@@ -108,6 +115,10 @@ mod tests {
         let mut compatible = Tester::with("module-list-compatible yes");
         compatible.check(&[("MODULE LIST", &format!("*4\r\n{row}{search}{series}{vectors}"))]);
         assert!(compatible.run("HELLO 2").contains(row));
+        let lines = compatible.run("INFO modules");
+        let search = "module:name=search,ver=21005,api=1,filters=0,usedby=[],using=[],options=[]\r\n";
+        assert!(lines.contains(search) && lines.matches("module:name=").count() == 4, "{lines}");
+        assert!(!tester.run("INFO modules").contains("module:"));
         let refusal = tester.run("MODULE LOAD /x.so");
         assert!(
             refusal.starts_with("-ERR MODULE command not allowed. If the enable-module-command"),

@@ -165,7 +165,11 @@ impl Request {
     }
 }
 
-fn read_cursor(args: &mut Arguments<'_>) -> Result<(usize, i64), CommandError> {
+/// What follows WITHCURSOR: rows at once, and for how many milliseconds the cursor is kept.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn read_cursor(args: &mut Arguments<'_>) -> Result<(usize, i64), CommandError> {
     let outside = |of: &str| error(format!("Bad arguments for {of}: Value is outside acceptable bounds"));
     let (mut count, mut idle) = (COUNT_DEFAULT, IDLE_DEFAULT_MS);
     loop {
@@ -356,7 +360,8 @@ pub struct Answer {
 }
 
 impl Answer {
-    fn open(self, index: &Arc<SearchIndex>, count: usize, idle_ms: i64, keyspace: &Keyspace) -> Option<u64> {
+    /// Keeps the rows for FT.CURSOR. `None` if the index has too many cursors.
+    pub fn open(self, index: &Arc<SearchIndex>, count: usize, idle_ms: i64, keyspace: &Keyspace) -> Option<u64> {
         let mut cursor = Cursor::new(Arc::clone(index), self.rows, count, idle_ms);
         (cursor.more, cursor.is_grouped) = (self.extras, self.is_grouped);
         cursor.is_expanded = self.is_expanded;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! Cursors of FT.AGGREGATE: the rows that are still to be sent. They end when they are read to the
-//! end, deleted, or not read for their time.
+//! Cursors of FT.AGGREGATE and FT.HYBRID: the rows that are still to be sent. They end when they
+//! are read to the end, deleted, or not read for their time.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -3,14 +3,15 @@
 //!
 //! The two are run one after the other ([`Pair`]), each for its best results only: as many as the
 //! window of the fusion. What follows is FT.AGGREGATE's: the steps, and the rows of the reply. The
-//! scores are given to them as the distances of vectors are there, each under its name.
+//! scores are given to them as the distances of vectors are there, each under its name. With
+//! WITHCURSOR nothing is fused: each search has a cursor of its own.
 
 use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
 use braid_config::Config;
-use braid_executor::Call;
+use braid_executor::{Call, Engine};
 use braid_keyspace::Keyspace;
 use braid_resp::reply::{Protocol, ReplyBuffer};
 use braid_search::aggregate::{Builder, Pipeline, Value};
@@ -19,7 +20,7 @@ use braid_search::query::{Knn, Node, Query, VectorOptions, Wanted};
 use braid_spec::{CommandError, CommandResult};
 use braid_vectors::Metric;
 
-use crate::aggregate::{Answer, EXTRA, Feed, find_parameters, loads_all};
+use crate::aggregate::{Answer, EXTRA, Feed, find_parameters, loads_all, read_cursor};
 use crate::arguments::{Arguments, error, lossy};
 use crate::definition::Definition;
 use crate::index::SearchIndex;
@@ -27,6 +28,7 @@ use crate::lookup::index_for_query;
 use crate::profile::nanos;
 use crate::request::Common;
 use crate::run::{DocumentReader, Finish, Found, Running, Work, run};
+use crate::service::{self, Service};
 
 /// The name of the vectors' distance between the two searches and their fusion.
 const DISTANCE: &str = "\u{0}distance";
@@ -64,8 +66,9 @@ struct Request {
     fusion: Fusion,
     window: usize,
     names: Names,
-    pipeline: Pipeline,
-    is_grouped: bool,
+    steps: Steps,
+    /// Those of the vectors' cursor.
+    cursor: Option<(WithCursor, Steps)>,
 }
 
 pub fn hybrid(call: &mut Call) -> CommandResult {
@@ -78,7 +81,10 @@ pub fn hybrid(call: &mut Call) -> CommandResult {
     let of_vectors = options(Order::Distance { name: DISTANCE.to_owned(), descending: false });
     let begin = |query, options| Running::begin(&request.index, query, &request.common, config, options);
     let (text, vectors) = (begin(&request.text, of_text)?, begin(&request.vectors, of_vectors)?);
-    run(call, Pair { text, vectors, is_text_done: false }, Rest { request, began })
+    let Some(engine) = service::of(&call.engine.keyspace).and_then(Service::engine) else {
+        return Err(error("The server is shutting down"));
+    };
+    run(call, Pair { text, vectors, is_text_done: false }, Rest { request, engine, began })
 }
 
 /// Reads `NAME count`, and pairs of a word and a value, which `read` takes if it knows the word.
@@ -288,7 +294,15 @@ impl Request {
         }
         let (similar, filter) = Similar::read(&mut args, &common, &mut names)?;
         let (fusion, window) = read_combination(&mut args, &mut names)?;
+        let of_vectors = args.clone();
         let steps = Steps::read(&mut args, &mut common, &names, &definition)?;
+        let cursor = match steps.cursor {
+            Some(cursor) => {
+                let steps = Steps::read(&mut { of_vectors }, &mut common, &names, &definition)?;
+                Some((cursor, steps))
+            }
+            None => None,
+        };
         common.check_format(&definition, protocol)?;
         let text = common.parse(text, &definition, config)?;
         if text.knn.is_some() {
@@ -300,16 +314,19 @@ impl Request {
         };
         let (vectors, metric) = similar.query(among, &definition)?;
         index.note_use(common.dialect);
-        let Steps { pipeline, is_grouped } = steps;
         let window = window.min(config.search_max_aggregate_results());
-        Ok(Request { index, text, vectors, metric, common, fusion, window, names, pipeline, is_grouped })
+        Ok(Request { index, text, vectors, metric, common, fusion, window, names, steps, cursor })
     }
 }
 
-/// What is done with the fused results.
+/// Rows at once, and for how many milliseconds a cursor is kept.
+type WithCursor = (usize, i64);
+
+/// What is done with the results.
 struct Steps {
     pipeline: Pipeline,
     is_grouped: bool,
+    cursor: Option<WithCursor>,
 }
 
 impl Steps {
@@ -328,11 +345,16 @@ impl Steps {
             builder.provide(EXTRA);
         }
         let (mut is_grouped, mut is_loaded, mut is_limited) = (false, false, false);
+        let mut cursor = None;
         // They have been read, but are known again.
         common.parameters.clear();
         while !args.is_empty() {
             if args.take("NOSORT") {
                 // The order is by the score all the same.
+                continue;
+            }
+            if args.take("WITHCURSOR") {
+                cursor = Some(read_cursor(args)?);
                 continue;
             }
             let is_option = ["PARAMS", "TIMEOUT", "FORMAT"].iter().any(|word| args.is(word));
@@ -358,10 +380,10 @@ impl Steps {
                 builder.provide(combined);
             }
         }
-        if !is_limited {
+        if !is_limited && cursor.is_none() {
             builder.step(&[b"LIMIT", b"0", b"10"]).map_err(|wrong| error(wrong.to_string()))?;
         }
-        Ok(Steps { pipeline: builder.build(), is_grouped })
+        Ok(Steps { pipeline: builder.build(), is_grouped, cursor })
     }
 }
 
@@ -403,13 +425,66 @@ fn similarity(metric: Metric, distance: f64) -> f64 {
 
 struct Rest {
     request: Request,
+    engine: Arc<Engine>,
     /// In nanoseconds.
     began: u64,
 }
 
+/// What is the same for all rows of a request.
+struct Context<'a> {
+    index: &'a Arc<SearchIndex>,
+    definition: &'a Definition,
+    names: &'a Names,
+    is_expanded: bool,
+    documents: &'a dyn DocumentReader,
+}
+
+impl Context<'_> {
+    /// The rows of these results, and how many of them there are before a LIMIT.
+    fn answer(&self, results: Vec<Fused>, steps: Steps) -> Result<(Answer, usize), CommandError> {
+        let Steps { mut pipeline, is_grouped, .. } = steps;
+        let found = found_of(results, self.names);
+        let inputs = pipeline.inputs().to_vec();
+        let (mut extras, loaded) = (Vec::new(), Cell::default());
+        let is_expanded = self.is_expanded;
+        let feed = Feed {
+            definition: self.definition,
+            index: self.index,
+            inputs: &inputs,
+            found: &found,
+            loaded: &loaded,
+            is_expanded,
+        };
+        for hit in &found.hits {
+            if let Some(values) = feed.values(hit, self.documents, &mut extras) {
+                pipeline.push(values).map_err(|wrong| error(wrong.to_string()))?;
+            }
+        }
+        let (rows, _) = pipeline.finish().map_err(|wrong| error(wrong.to_string()))?;
+        let total = if is_grouped { rows.len() } else { found.total };
+        Ok((Answer { rows, extras, is_grouped, is_expanded }, total))
+    }
+
+    /// A cursor over the rows of these results; 0 if there is none.
+    fn open(
+        &self,
+        results: Vec<Fused>,
+        steps: Steps,
+        (count, idle_ms): WithCursor,
+        keyspace: &Keyspace,
+    ) -> Result<u64, CommandError> {
+        let (answer, _) = self.answer(results, steps)?;
+        if answer.rows.is_empty() {
+            return Ok(0);
+        }
+        let id = answer.open(self.index, count, idle_ms, keyspace);
+        id.ok_or_else(|| error("Too many cursors allocated for index"))
+    }
+}
+
 impl Finish<Pair> for Rest {
     fn finish(self, running: Pair, documents: &dyn DocumentReader, reply: &mut ReplyBuffer) -> CommandResult {
-        let Rest { request, began } = self;
+        let Rest { request, engine, began } = self;
         let late = [("SEARCH", running.text.is_late), ("VSIM", running.vectors.is_late)];
         let (text, _) = running.text.found();
         let (vectors, _) = running.vectors.found();
@@ -419,37 +494,40 @@ impl Finish<Pair> for Rest {
             let distance = distance(&hit.distances)?;
             Some((hit, similarity(request.metric, distance)))
         });
-        let fused = fuse(text.hits, nearest.collect(), request.fusion);
-        let found = found_of(fused, &request.names);
-        let definition = request.index.definition();
-        let mut pipeline = request.pipeline;
-        let inputs = pipeline.inputs().to_vec();
-        let (mut extras, loaded) = (Vec::new(), Cell::default());
-        let is_expanded = request.common.is_expanded;
-        let feed = Feed {
-            definition: &definition,
+        let context = Context {
             index: &request.index,
-            inputs: &inputs,
-            found: &found,
-            loaded: &loaded,
-            is_expanded,
+            definition: &request.index.definition(),
+            names: &request.names,
+            is_expanded: request.common.is_expanded,
+            documents,
         };
-        for hit in &found.hits {
-            if let Some(values) = feed.values(hit, documents, &mut extras) {
-                pipeline.push(values).map_err(|wrong| error(wrong.to_string()))?;
+        if let Some((cursor, steps)) = request.cursor {
+            let text = text.hits.into_iter().map(|hit| {
+                let score = hit.score;
+                Fused { hit, text_score: Some(score), similarity: None, score }
+            });
+            let nearest = nearest.map(|(hit, similarity)| Fused {
+                hit,
+                text_score: None,
+                similarity: Some(similarity),
+                score: similarity,
+            });
+            let keyspace = &engine.keyspace;
+            let text = context.open(text.collect(), request.steps, cursor, keyspace)?;
+            let vectors = context.open(nearest.collect(), steps, cursor, keyspace)?;
+            reply.map(3);
+            for (name, id) in [("SEARCH", text), ("VSIM", vectors)] {
+                reply.simple(name);
+                reply.integer(id as i64);
             }
+            reply_warnings(late, reply);
+            return Ok(());
         }
-        let (rows, _) = pipeline.finish().map_err(|wrong| error(wrong.to_string()))?;
-        let is_grouped = request.is_grouped;
-        let total = if is_grouped { rows.len() } else { found.total };
-        let mut answer = Answer { rows, extras, is_grouped, is_expanded };
+        let fused = fuse(text.hits, nearest.collect(), request.fusion);
+        let (mut answer, total) = context.answer(fused, request.steps)?;
         let rows = answer.rows.take(usize::MAX);
         reply_results(&answer, &rows, total, reply);
-        reply.simple("warnings");
-        reply.array(late.iter().filter(|(_, is_late)| *is_late).count());
-        for (of, _) in late.iter().filter(|(_, is_late)| *is_late) {
-            reply.simple(&format!("Timeout limit was reached ({of})"));
-        }
+        reply_warnings(late, reply);
         reply.simple("execution_time");
         let took_ms = nanos().saturating_sub(began) as f64 / 1e6;
         match reply.protocol {
@@ -460,7 +538,16 @@ impl Finish<Pair> for Rest {
     }
 }
 
-/// The fused results as those of a query: each score is a distance under its name.
+/// Which of the searches had no time left.
+fn reply_warnings(late: [(&str, bool); 2], reply: &mut ReplyBuffer) {
+    reply.simple("warnings");
+    reply.array(late.iter().filter(|(_, is_late)| *is_late).count());
+    for (of, _) in late.iter().filter(|(_, is_late)| *is_late) {
+        reply.simple(&format!("Timeout limit was reached ({of})"));
+    }
+}
+
+/// The results as those of a query: each score is a distance under its name.
 fn found_of(fused: Vec<Fused>, names: &Names) -> Found {
     let of_text = names.text.iter().cloned();
     let distance_names = of_text.chain(names.vectors.clone()).chain(names.combined.clone()).collect();

@@ -102,6 +102,8 @@ impl Common {
             b"VERBATIM" => self.verbatim = true,
             b"NOSTOPWORDS" => self.keep_stop_words = true,
             b"INORDER" => self.in_order = true,
+            // Matches are counted in any case.
+            b"WITHCOUNT" | b"WITHOUTCOUNT" => {}
             b"DIALECT" => {
                 let wrong = || error("DIALECT requires a non negative integer >=1 and <= 4");
                 let text = ahead.next().ok_or_else(|| error("Need an argument for DIALECT"))?;

@@ -28,6 +28,7 @@ use braid_telemetry::stats::{self, ThreadStats};
 use braid_telemetry::{Figure, Reading, Telemetry};
 
 use super::figures;
+use crate::module;
 use super::memory_report::Report;
 use super::system::{self, CpuTime, Whose};
 
@@ -72,7 +73,7 @@ pub const SECTIONS: &[Section] = &[
     section(&["stats"], "Stats", Usually::Shown, statistics),
     section(&["replication"], "Replication", Usually::Shown, replication::write),
     section(&["cpu"], "CPU", Usually::Shown, cpu),
-    section(&["module_list", "modules"], "Modules", Usually::Shown, |_| {}),
+    section(&["module_list", "modules"], "Modules", Usually::Shown, modules),
     section(&["commandstats"], "Commandstats", Usually::OnlyWithAll, command_stats),
     section(&["errorstats"], "Errorstats", Usually::Shown, error_stats),
     section(&["latencystats"], "Latencystats", Usually::OnlyWithAll, latency_stats),
@@ -86,6 +87,11 @@ pub const SECTIONS: &[Section] = &[
     section(&["hotkeys"], "Hotkeys", Usually::OnlyWithEverything, hot_keys),
     section(&["debug"], "Debug", Usually::OnlyByName, debug),
 ];
+
+fn modules(fields: &mut Fields<'_>) {
+    let engine = fields.engine;
+    module::write_info(engine, |name, value| fields.field(name, value));
+}
 
 /// Writes a section with its title.
 pub fn write(engine: &Engine, section: &Section, text: &mut String) {

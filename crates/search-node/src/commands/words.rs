@@ -199,7 +199,7 @@ const SETTINGS: [(&str, &str, &str); 6] = [
     ),
 ];
 
-/// The options that cannot be set.
+/// The options that can only be set to what they are.
 const FIXED: [(&str, &str, &str); 3] = [
     ("DEFAULT_DIALECT", "2", "Default RediSearch dialect"),
     ("ON_TIMEOUT", "return", "Action to perform when search timeout is exceeded"),
@@ -239,6 +239,11 @@ pub fn config(call: &mut Call) -> CommandResult {
     }
     let directive = SETTINGS.iter().find(|(one, ..)| one.eq_ignore_ascii_case(&lossy(name)));
     let Some((_, directive, _)) = directive else {
+        let is_same = |(_, value, _): &Option3| rest.first().is_some_and(|new| *new == value.as_bytes());
+        if found.first().is_some_and(is_same) {
+            reply.ok();
+            return Ok(());
+        }
         return Err(error(if found.is_empty() { "Invalid option" } else { "Not modifiable at runtime" }));
     };
     let Some(value) = rest.first() else { return Err(error("Expected an argument, but none provided")) };

@@ -24,6 +24,8 @@ pub enum QueryError {
     GeoPosition,
     #[error("'ismissing' requires field '{0}' to be defined with 'INDEXMISSING'")]
     MissingNotIndexed(String),
+    #[error("Use `INDEXEMPTY` in field creation in order to index and query for empty strings")]
+    EmptyNotIndexed,
     #[error("Error parsing vector similarity query: negative radius ({0}) given in a range query")]
     NegativeRadius(String),
     #[error("Error parsing vector similarity parameters: Invalid option")]

@@ -15,7 +15,7 @@ pub enum Lexeme {
     Field(String),
     /// A pattern `w'...'`.
     Pattern(String),
-    /// The text between double quotes, with escapes.
+    /// The text between double quotes, with escapes; nothing between single ones.
     Quoted(String),
     Symbol(&'static str),
     End,
@@ -82,6 +82,9 @@ fn next(text: &str, at: usize, before: Option<&Placed>) -> (Option<Lexeme>, usiz
         && let Some(len) = quoted_len(pattern, '\'')
     {
         return (Some(Lexeme::Pattern(pattern[..len].to_owned())), len + 3);
+    }
+    if rest.starts_with("''") {
+        return (Some(Lexeme::Quoted(String::new())), 2);
     }
     if let Some(symbol) = SYMBOLS.iter().find(|symbol| rest.starts_with(**symbol)) {
         return (Some(Lexeme::Symbol(symbol)), symbol.len());
@@ -172,6 +175,7 @@ mod tests {
         assert_eq!(shown("@n:[(1 +inf]=>{$w:2;}"), "@n : [ ( #1 #+inf ] => { $w : #2 ; } .");
         assert_eq!(shown("\"a \\\" b\" w'x?*' foo\\-bar"), "\"a \\\" b\" w'x?*' foo-bar .");
         assert_eq!(shown("a, b/c \" \\"), "a b c \" .");
+        assert_eq!(shown("@t:'' '"), "@t : \"\" ' .");
         assert_eq!(shown("é@t>=5"), "é @t >= #5 .");
     }
 }

@@ -15,7 +15,7 @@ use super::ast::{Knn, Node, Query, Range, Shape, TagMatch, VectorOptions, Wanted
 use super::error::QueryError;
 use super::lexer::{Lexeme, Placed, lex};
 use super::values::{geo_area, parse_number, set_attribute, set_vector_option};
-use crate::schema::{FieldId, Kind, Schema};
+use crate::schema::{Field, FieldId, Kind, Schema};
 use crate::text::{fold_case, tokens};
 
 /// Of a query's text, in bytes.
@@ -247,6 +247,9 @@ impl Parser<'_> {
             Lexeme::Word(word) => return self.word(&word, scope),
             Lexeme::Parameter(name) => {
                 let word = self.text_parameter(&name)?;
+                if word.is_empty() {
+                    return self.empty(scope).map(Some);
+                }
                 return self.word(&word, scope);
             }
             Lexeme::Number(number) => {
@@ -336,7 +339,22 @@ impl Parser<'_> {
         Ok(shaped(Shape::Fuzzy(fold_case(&text).into(), distance), scope))
     }
 
+    /// Texts that are empty: fields that are named must have an index of them.
+    fn empty(&mut self, scope: Scope) -> Parsed {
+        let schema = self.options.schema;
+        let is_not_indexed =
+            |(id, field): (FieldId, &Field)| schema.text_mask(id) & scope.fields != 0 && !field.index_empty;
+        if scope.scoped && (0..).zip(schema.fields()).any(is_not_indexed) {
+            return Err(QueryError::EmptyNotIndexed);
+        }
+        self.count()?;
+        Ok(word_node(String::new(), Scope { expand: false, ..scope }, false))
+    }
+
     fn phrase(&mut self, text: &str, scope: Scope) -> Parsed {
+        if text.is_empty() {
+            return self.empty(scope);
+        }
         let mut children = Vec::new();
         for token in tokens(text) {
             self.count()?;
@@ -528,6 +546,10 @@ impl Parser<'_> {
         loop {
             self.count()?;
             let tag = self.tag(&fold)?;
+            let is_empty = matches!(&tag, TagMatch::Exactly(text) if text.is_empty());
+            if is_empty && field.is_some_and(|field| !self.options.schema.field(field).index_empty) {
+                return Err(QueryError::EmptyNotIndexed);
+            }
             // As for words, a shape that is too short matches nothing.
             let too_short = match &tag {
                 TagMatch::Like(Shape::Prefix(text) | Shape::Suffix(text) | Shape::Infix(text)) => {
