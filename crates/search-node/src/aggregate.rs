@@ -361,7 +361,13 @@ pub struct Answer {
 
 impl Answer {
     /// Keeps the rows for FT.CURSOR. `None` if the index has too many cursors.
-    pub fn open(self, index: &Arc<SearchIndex>, count: usize, idle_ms: i64, keyspace: &Keyspace) -> Option<u64> {
+    pub fn open(
+        self,
+        index: &Arc<SearchIndex>,
+        count: usize,
+        idle_ms: i64,
+        keyspace: &Keyspace,
+    ) -> Option<u64> {
         let mut cursor = Cursor::new(Arc::clone(index), self.rows, count, idle_ms);
         (cursor.more, cursor.is_grouped) = (self.extras, self.is_grouped);
         cursor.is_expanded = self.is_expanded;

@@ -28,9 +28,9 @@ use braid_telemetry::stats::{self, ThreadStats};
 use braid_telemetry::{Figure, Reading, Telemetry};
 
 use super::figures;
-use crate::module;
 use super::memory_report::Report;
 use super::system::{self, CpuTime, Whose};
+use crate::module;
 
 /// When a section is shown without being requested by name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
