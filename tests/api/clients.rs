@@ -122,7 +122,7 @@ fn a_pause_keeps_keys_from_being_evicted() {
     let server = TestServer::start(&["--io-threads", "3"]);
     let mut client = server.connect();
     client.ok("SET k v");
-    // Before there is a limit: another thread's cron may evict between the commands of a transaction.
+    // Before there is a limit: a cron may evict between the commands of a transaction.
     client.ok("CLIENT PAUSE 60000 WRITE");
     client.ok("CONFIG SET maxmemory-policy allkeys-random");
     client.ok("CONFIG SET maxmemory 1");
