@@ -21,26 +21,14 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from servers import Client, Server, encode
 
+import texts
+
 SCHEMA = "FT.CREATE i PREFIX 1 doc: SCHEMA t TEXT g TAG n NUMERIC m NUMERIC SORTABLE".split()
-LETTERS = "etaoinshrdlucmfwypvbgk"
-QUERIES = [
-    ("one word", lambda word, rng: word()),
-    ("two words", lambda word, rng: f"{word()} {word()}"),
-    ("either word", lambda word, rng: f"{word()}|{word()}"),
-    ("word and range", lambda word, rng: f"{word()} @n:[{(low := rng.randrange(900000))} {low + 50000}]"),
-    ("range", lambda word, rng: f"@n:[{(low := rng.randrange(900000))} {low + 5000}]"),
-    ("tag and word", lambda word, rng: "@g:{tag%d} %s" % (rng.randrange(100), word())),
-    ("prefix", lambda word, rng: word()[:4] + "*"),
-    ("phrase", lambda word, rng: f'"{word()} {word()}"'),
-]
 
 
 def documents(count, length):
     rng = random.Random(1)
-    words = ["".join(rng.choices(LETTERS, k=rng.randrange(3, 10))) + rng.choice(["", "", "s", "ing", "ed"])
-             for _ in range(50000)]
-    weights = [1 / (rank + 5) for rank in range(len(words))]
-    drawn = iter(rng.choices(words, weights, k=count * length))
+    drawn = texts.words(rng, count * length)
     for number in range(count):
         yield (f"doc:{number}", " ".join(next(drawn) for _ in range(length)), f"tag{rng.randrange(100)}",
                str(rng.randrange(1000000)), str(round(rng.random(), 3)))
@@ -72,9 +60,8 @@ def ask(server, text):
 
 
 def drawn_queries(all_documents, count):
-    rng = random.Random(2)
     sample = [document[1].split() for document in all_documents[:2000]]
-    return {name: [form(lambda: rng.choice(rng.choice(sample)), rng) for _ in range(count)] for name, form in QUERIES}
+    return texts.queries(random.Random(2), count, sample, without=["unique tag"])
 
 
 def line_of(line, threads):

@@ -20,18 +20,9 @@ import time
 
 import redis
 
+import texts
+
 PORT = 7933
-QUERIES = [
-    ("one word", lambda word, rng: word()),
-    ("two words", lambda word, rng: f"{word()} {word()}"),
-    ("either word", lambda word, rng: f"{word()}|{word()}"),
-    ("word and range", lambda word, rng: f"{word()} @n:[{(low := rng.randrange(900000))} {low + 50000}]"),
-    ("range", lambda word, rng: f"@n:[{(low := rng.randrange(900000))} {low + 5000}]"),
-    ("tag and word", lambda word, rng: "@g:{tag%d} %s" % (rng.randrange(100), word())),
-    ("unique tag", lambda word, rng: "@id:{id%d}" % rng.randrange(100000)),
-    ("prefix", lambda word, rng: word()[:4] + "*"),
-    ("phrase", lambda word, rng: f'"{word()} {word()}"'),
-]
 
 
 def ticks(pid):
@@ -47,10 +38,7 @@ def rss(pid):
 
 def make(count):
     rng = random.Random(1)
-    letters = "etaoinshrdlucmfwypvbgk"
-    vocabulary = ["".join(rng.choices(letters, k=rng.randrange(3, 10))) + rng.choice(["", "", "s", "ing", "ed"]) for _ in range(50000)]
-    weights = [1 / (rank + 5) for rank in range(len(vocabulary))]
-    words = iter(rng.choices(vocabulary, weights, k=count * 10))
+    words = texts.words(rng, count * 10)
     for number in range(count):
         yield f"doc:{number}", {
             "t": " ".join(next(words) for _ in range(10)),
@@ -60,10 +48,8 @@ def make(count):
 
 
 def queries(count):
-    rng = random.Random(2)
     sample = [values["t"].split() for _, values in make(2000)]
-    word = lambda: rng.choice(rng.choice(sample))
-    return {name: [form(word, rng) for _ in range(count)] for name, form in QUERIES}
+    return texts.queries(random.Random(2), count, sample)
 
 
 def fill(client, documents):

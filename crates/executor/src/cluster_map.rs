@@ -196,12 +196,13 @@ impl ClusterMap {
             return;
         }
         let mut known = self.deleted.lock();
-        for slot in (0..HASH_SLOTS).filter(|&slot| before.owner(slot) != now.owner(slot)) {
-            if now.owner(slot).is_some() {
-                known.deleted.remove(&slot);
-                known.unassigned.remove(&slot);
-            } else if !known.deleted.contains_key(&slot) {
-                known.unassigned.insert(slot, Instant::now());
+        let DeletedSlots { deleted, unassigned } = &mut *known;
+        let stays = |slot: u16| now.owner(slot).is_none() || now.owner(slot) == before.owner(slot);
+        deleted.retain(|&slot, _| stays(slot));
+        unassigned.retain(|&slot, _| stays(slot));
+        for slot in before.covered().without(now.covered()).iter() {
+            if !deleted.contains_key(&slot) {
+                unassigned.insert(slot, Instant::now());
             }
         }
     }

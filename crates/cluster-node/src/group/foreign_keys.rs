@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use braid_base::clock::unix_ms;
-use braid_base::crc::HASH_SLOTS;
 use braid_executor::cluster_map::{ClusterMap, ClusterView};
 use braid_executor::engine::Engine;
 use braid_executor::world;
@@ -31,12 +30,8 @@ pub(crate) fn refresh_hidden_slots(engine: &Engine) {
         return engine.keyspace.hide_slots(hidden.iter());
     }
     let mut hidden = foreign_slots(engine);
-    let owns = |slot: u16| engine.cluster_view().is_some_and(|view| view.owns(slot));
-    for slot in (0..HASH_SLOTS).filter(|&slot| engine.slot_moves.is_coming(slot)) {
-        if !owns(slot) {
-            hidden.insert(slot);
-        }
-    }
+    let owned = engine.cluster_view().map_or_else(SlotSet::default, |view| view.owned());
+    engine.slot_moves.imports().iter().for_each(|import| hidden.add(&import.slots.without(&owned)));
     engine.keyspace.hide_slots(hidden.iter());
 }
 
