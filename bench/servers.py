@@ -105,9 +105,9 @@ class Server:
     """A server process. A command line with `{port}` (and `{dir}`) is used as it is; otherwise the port, the folder and
     persistence off are appended. It is ready once it answers and has loaded its data."""
 
-    def __init__(self, line, folder, *more, processors=None):
+    def __init__(self, line, folder, *more, processors=None, container=None):
         self.line, self.folder, self.port = line, folder, free_port()
-        self.argv = bound(processors) + self.words(line) + [*more]
+        self.argv = (container.start() if container else []) + bound(processors) + self.words(line) + [*more]
         self.start()
 
     def words(self, line):
@@ -184,6 +184,30 @@ class Server:
         if self.process.poll() is None:
             self.process.kill()
         self.process.wait()
+
+
+class Container:
+    """A control group with a memory limit, as containers have one: what exceeds it is killed by the kernel. Needs root."""
+
+    def __init__(self, limit_bytes):
+        first = os.path.exists("/sys/fs/cgroup/memory/memory.limit_in_bytes")
+        base, limit, self.peak_file = ("memory", "memory.limit_in_bytes", "memory.max_usage_in_bytes") if first else (
+            "", "memory.max", "memory.peak")
+        self.path = os.path.join("/sys/fs/cgroup", base, f"braid-bench-{os.getpid()}")
+        os.mkdir(self.path)
+        with open(os.path.join(self.path, limit), "w") as file:
+            file.write(str(limit_bytes))
+
+    def start(self):
+        """The start of a command line that runs in the group."""
+        return ["sh", "-c", f'echo $$ > {self.path}/cgroup.procs && exec "$@"', "sh"]
+
+    def peak(self):
+        """The most that the group has used, in bytes, with what the kernel caches for it."""
+        return int(open(os.path.join(self.path, self.peak_file)).read())
+
+    def close(self):
+        os.rmdir(self.path)
 
 
 def absolute(word):
