@@ -79,6 +79,29 @@ fn a_wait_ends_when_its_time_is_over_and_not_before() {
     assert_eq!(client.call("LLEN k"), Value::Integer(1));
 }
 
+/// A reader of a series gets what there is when its time is over, although that is too little.
+#[test]
+fn a_series_is_read_after_the_time_with_what_it_has() {
+    let server = start();
+    let (mut client, mut other) = (server.connect(), server.connect());
+    client.call("TS.CREATE s");
+    client.call("TS.MADD s 100 1 s 200 2");
+    let start = Instant::now();
+    assert_eq!(client.call("TS.READ s 101 BLOCK 40 10").to_string(), "[[(integer) 200, +2]]");
+    assert!(start.elapsed() + Duration::from_millis(1) >= Duration::from_millis(40));
+    assert_eq!(client.call("TS.READ s 301 BLOCK 10 1"), Value::Array(Vec::new()));
+    // Samples that come meanwhile do not begin its time anew, and the time to read from stays.
+    block(&mut client, "TS.READ s $ BLOCK 300 3", &mut other, 1);
+    let start = Instant::now();
+    other.call("TS.ADD s 300 3");
+    other.call("TS.ADD s 400 4");
+    assert_eq!(client.read().to_string(), "[[(integer) 300, +3], [(integer) 400, +4]]");
+    assert!(start.elapsed() < Duration::from_secs(20), "it ended by itself");
+    block(&mut client, "TS.READ s $ BLOCK 0 1", &mut other, 1);
+    other.call("TS.ADD s 500 5");
+    assert_eq!(client.read().to_string(), "[[(integer) 500, +5]]");
+}
+
 #[test]
 fn requests_pipelined_after_a_blocked_command_run_afterwards() {
     let server = start();

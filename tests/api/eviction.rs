@@ -10,7 +10,7 @@ const KEYS: usize = 20_000;
 const PIPELINE: usize = 200;
 
 /// A command that makes a value of 2 KiB; `KEY` is the key, `TEXT` a text of that size.
-const MAKES: [(&str, &[&str]); 15] = [
+const MAKES: [(&str, &[&str]); 16] = [
     ("string", &["SET", "KEY", "TEXT"]),
     ("list", &["RPUSH", "KEY", "TEXT"]),
     ("set", &["SADD", "KEY", "TEXT"]),
@@ -25,6 +25,7 @@ const MAKES: [(&str, &[&str]); 15] = [
     ("CMSk-TYPE", &["CMS.INITBYDIM", "KEY", "128", "4"]),
     ("TopK-TYPE", &["TOPK.RESERVE", "KEY", "20", "50", "5", "0.9"]),
     ("TDIS-TYPE", &["TDIGEST.CREATE", "KEY", "COMPRESSION", "50"]),
+    ("array", &["ARSET", "KEY", "7", "TEXT"]),
     ("trietype0", &["FT.SUGADD", "KEY", "text", "1", "PAYLOAD", "TEXT"]),
 ];
 

@@ -121,6 +121,10 @@ fn kept_more(add: &mut impl FnMut(String, &str), name: &str, at: usize) {
     if at.is_multiple_of(10) {
         add(format!("TS.ADD k:series:{name} {} {at}", at * 100 + 1), &format!("TS.GET k:series:{name}"));
         add(format!("TDIGEST.ADD k:digest:{name} {at}"), &format!("TDIGEST.MAX k:digest:{name}"));
+        add(
+            format!("ARMSET k:array:{name} {at} text:{at} {} far:{at}", at * 1000),
+            &format!("ARSCAN k:array:{name} 0 1000000 LIMIT 9"),
+        );
         add(format!("CMS.INCRBY k:sketch:{name} a 1 b 2"), &format!("CMS.QUERY k:sketch:{name} b"));
         add(format!("TOPK.ADD k:top:{name} item{}", at % 50), &format!("TOPK.LIST k:top:{name}"));
         add(format!("CF.ADDNX k:cuckoo:{name} i{at}"), &format!("CF.EXISTS k:cuckoo:{name} i0"));

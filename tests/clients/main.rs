@@ -75,10 +75,11 @@ fn python() {
 /// Makes the client suites treat the server as a recent Redis, and use its commands.
 const NEW: &[&str] = &["--redis-version", "8.0.6"];
 
-/// The libraries of the folder `ai`: what they need of search, JSON and suggestions.
+/// The libraries of the folder `ai`: what they need of search, JSON and suggestions. Their redis-py
+/// is also the one that has the latest commands (`newer.py`).
 #[test]
 fn ai_stack() {
-    for program in ["redis_py", "redisvl_index", "langgraph_saver", "langchain_store", "redis_om_models"] {
+    for program in ["redis_py", "newer", "redisvl_index", "langgraph_saver", "langchain_store", "redis_om_models"] {
         run("ai", "venv/bin/python", |folder| {
             let mut command = Command::new(folder.join("venv/bin/python"));
             command.args(["-W", "ignore"]).arg(folder.join(format!("{program}.py")));

@@ -114,6 +114,7 @@ fn kind_of(command: &Command) -> &'static str {
     let name = command.spec.name;
     match command.spec.group {
         Group::String | Group::Bitmap | Group::HyperLogLog => "string",
+        Group::Array => "array",
         Group::Hash => "hash",
         Group::List => "list",
         Group::Set => "set",

@@ -13,7 +13,7 @@ pub struct SimpleKeys {
     pub first: i32,
     pub last: i32,
     pub step: i32,
-    /// The keys may be written.
+    /// The keys are locked exclusively: they may be written, or a client queued at them.
     pub writes: bool,
     /// All keys of the command are covered.
     pub complete: bool,
@@ -31,7 +31,8 @@ impl SimpleKeys {
             ] if !flags.has(KeyFlags::NOT_KEY) => {
                 let last = if *last < 0 { *last } else { first + last };
                 let complete = spec.key_finder.is_none() && !flags.has(KeyFlags::INCOMPLETE);
-                SimpleKeys { first: *first, last, step: *step, writes: spec.keys[0].writes(), complete }
+                let writes = spec.keys[0].writes() || spec.locks_exclusively.is_some();
+                SimpleKeys { first: *first, last, step: *step, writes, complete }
             }
             _ => none,
         }

@@ -151,6 +151,7 @@ bit_set! {
         TOPK = 26, "topk";
         TDIGEST = 27, "tdigest";
         TIMESERIES = 28, "timeseries";
+        ARRAY = 29, "array";
     }
 }
 
@@ -279,6 +280,7 @@ impl Arity {
 /// Documentation group of a command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Group {
+    Array,
     Bitmap,
     Cluster,
     Connection,
@@ -303,6 +305,7 @@ impl Group {
     /// Name in COMMAND DOCS.
     pub const fn name(self) -> &'static str {
         match self {
+            Group::Array => "array",
             Group::Bitmap => "bitmap",
             Group::Cluster => "cluster",
             Group::Connection => "connection",
@@ -646,6 +649,7 @@ impl Spec {
         }
         let by_group = match self.group {
             _ if self.ungrouped => Category::NONE,
+            Group::Array => Category::ARRAY,
             Group::Bitmap => Category::BITMAP,
             Group::Connection => Category::CONNECTION,
             Group::Generic => Category::KEYSPACE,

@@ -15,6 +15,7 @@
 #![forbid(unsafe_code)]
 
 pub mod active;
+pub mod array;
 pub mod bitmap;
 pub mod bloom;
 pub mod collection;
@@ -59,6 +60,7 @@ static FAMILIES: &[&[Row]] = &[
     cuckoo::COMMANDS,
     t_digest::COMMANDS,
     time_series::COMMANDS,
+    array::COMMANDS,
     string::COMMANDS,
     bitmap::COMMANDS,
     hyperloglog::COMMANDS,
@@ -71,7 +73,7 @@ pub fn unmergeable_families() -> impl Iterator<Item = &'static [Row]> {
     #[rustfmt::skip]
     let families = [
         bloom::COMMANDS, count_min::COMMANDS, top_k::COMMANDS, cuckoo::COMMANDS, t_digest::COMMANDS,
-        suggestions::COMMANDS, time_series::COMMANDS,
+        suggestions::COMMANDS, time_series::COMMANDS, array::COMMANDS,
     ];
     families.into_iter()
 }

@@ -15,6 +15,7 @@
 //! A value knows no session, no configuration and no command; limits of its encodings are
 //! arguments. `tests/files/` saves and loads all types with the crate `persistence`.
 
+pub mod array;
 pub mod bloom;
 mod cells;
 pub mod count_min;
@@ -54,6 +55,7 @@ static DESCRIPTORS: &[&Descriptor] = &[
     &cuckoo::DESCRIPTOR,
     &t_digest::DESCRIPTOR,
     &time_series::DESCRIPTOR,
+    &array::DESCRIPTOR,
 ];
 
 /// Registers all types with the keyspace and the readers of dump files. Call it once at startup;

@@ -4,6 +4,7 @@
 
 use braid_base::relocation::Mover;
 use braid_keyspace::object::{Collection, DigestSink, Object};
+use braid_values::array::value::{Array, Text};
 use braid_values::bloom::Bloom;
 use braid_values::hash::{Expiry, Hash, HashLimits};
 use braid_values::json::Json;
@@ -284,6 +285,18 @@ fn suggestions() {
         } else {
             let payload = (number & 2 == 0).then_some(&b"payload"[..]);
             suggestions.add(&text, (number >> 32) as f32 + 1.0, false, payload);
+        }
+    });
+}
+
+#[test]
+fn arrays() {
+    check(Array::default, true, &["sliced-array"], |array, _, number| {
+        let index = if number & 1 == 0 { number % 3000 } else { number % 3_000_000 };
+        match number >> 60 {
+            ..4 => _ = array.remove(index),
+            4 => _ = array.set(index, Text::Bytes(&[b'x'; 400])),
+            _ => _ = array.set(index, Text::Bytes(&number.to_le_bytes()[..(number >> 8 & 7) as usize])),
         }
     });
 }

@@ -2,6 +2,7 @@
 //! Tests of the commands of all types, through the dispatcher of an engine with all commands,
 //! since a type's commands are used together with those on every type (TTL, OBJECT, COPY ...).
 
+mod array;
 mod bitmap;
 mod bloom;
 mod count_min;

@@ -362,3 +362,90 @@ fn payloads_of_redis_stack_are_read() {
         assert!(reply.starts_with(b"-"), "byte {at}");
     }
 }
+
+/// The examples of redis.io's page of the command.
+#[test]
+fn a_series_is_read_from_a_time_on() {
+    let all = "*3\r\n*2\r\n:100\r\n+1\r\n*2\r\n:200\r\n+2\r\n*2\r\n:300\r\n+3\r\n";
+    let last = "*1\r\n*2\r\n:300\r\n+3\r\n";
+    let arity = "-ERR wrong number of arguments for 'ts.read' command\r\n";
+    Tester::new().check(&[
+        ("TS.READ none -", "*0\r\n"),
+        ("TS.CREATE s", OK),
+        ("TS.READ s +", "*0\r\n"),
+        ("TS.MADD s 100 1 s 200 2 s 300 3", "*3\r\n:100\r\n:200\r\n:300\r\n"),
+        ("TS.READ s 0", all),
+        ("TS.READ s -", all),
+        ("TS.READ s 100 BLOCK 0 3", all),
+        ("TS.READ s - MAX_COUNT 2", "*2\r\n*2\r\n:100\r\n+1\r\n*2\r\n:200\r\n+2\r\n"),
+        ("TS.READ s 201 MAX_COUNT 2 BLOCK 10 1", last),
+        ("TS.READ s +", last),
+        ("TS.READ s $", "*0\r\n"),
+        ("TS.READ s - MAX_COUNT", arity),
+        ("TS.READ s - BLOCK 5", arity),
+        ("TS.READ s - more", arity),
+        ("TS.READ s - MAX_COUNT 1 MAX_COUNT 2", arity),
+        ("TS.READ s x", "-ERR TSDB: invalid timestamp\r\n"),
+        ("TS.READ s -1", "-ERR TSDB: invalid timestamp\r\n"),
+        ("TS.READ s - MAX_COUNT 0", "-ERR TSDB: max_count must be a positive integer\r\n"),
+        ("TS.READ s - BLOCK 5 0", "-ERR TSDB: min_count must be a positive integer\r\n"),
+        ("TS.READ s - BLOCK -5 1", "-ERR timeout is negative\r\n"),
+        ("TS.READ s - BLOCK 5 2 MAX_COUNT 1", "-ERR TSDB: max_count must not be less than min_count\r\n"),
+        ("SET text 1", OK),
+        (
+            "TS.READ text - BLOCK 5 1",
+            "-ERR WRONGTYPE Operation against a key holding the wrong kind of value\r\n",
+        ),
+        ("MULTI", OK),
+        ("TS.READ s $ BLOCK 0 1", "+QUEUED\r\n"),
+        ("EXEC", "*1\r\n*0\r\n"),
+        (
+            "EVAL \"return redis.call('TS.READ', 's', '+', 'BLOCK', '0', '2')\" 1 s",
+            "*1\r\n*2\r\n:300\r\n+3\r\n",
+        ),
+    ]);
+}
+
+#[test]
+fn a_reader_waits_for_samples() {
+    let mut tester = Tester::new();
+    let (tail, several, empty) = (tester.client(), tester.client(), tester.client());
+    tester.wait_as(tail, "TS.READ s $ BLOCK 0 1");
+    tester.wait_as(several, "TS.READ s 100 BLOCK 0 2 MAX_COUNT 5");
+    tester.check(&[("TS.ADD s 50 5", ":50\r\n")]);
+    assert_eq!(tester.told(tail), "*1\r\n*2\r\n:50\r\n+5\r\n", "a series that was not there begins at 0");
+    tester.check(&[("TS.ADD s 100 1", ":100\r\n")]);
+    assert!(tester.told(several).is_empty() && tester.is_waiting(several));
+    tester.wait_as(tail, "TS.READ s $ BLOCK 0 1");
+    tester.check(&[("TS.ADD s 70 7", ":70\r\n")]);
+    assert!(tester.told(tail).is_empty() && tester.is_waiting(tail), "older than the last one was");
+    tester.check(&[("TS.MADD s 101 2 s 102 3", "*2\r\n:101\r\n:102\r\n")]);
+    let three = "*3\r\n*2\r\n:100\r\n+1\r\n*2\r\n:101\r\n+2\r\n*2\r\n:102\r\n+3\r\n";
+    assert_eq!(tester.told(several), three);
+    assert_eq!(tester.told(tail), "*2\r\n*2\r\n:101\r\n+2\r\n*2\r\n:102\r\n+3\r\n");
+    // A key that is removed or replaced ends the wait.
+    tester.wait_as(empty, "TS.READ s $ BLOCK 0 1");
+    tester.check(&[("DEL s", ":1\r\n")]);
+    assert_eq!(tester.told(empty), "*0\r\n");
+    tester.check(&[("TS.ADD s 50 5", ":50\r\n")]);
+    tester.wait_as(empty, "TS.READ s 60 BLOCK 0 1");
+    tester.check(&[("SET s text", OK)]);
+    assert_eq!(tester.told(empty), "*0\r\n");
+}
+
+/// What a compaction rule makes ends a wait as well.
+#[test]
+fn a_reader_waits_for_a_bucket() {
+    let mut tester = Tester::new();
+    let reader = tester.client();
+    tester.check(&[
+        ("TS.CREATE s", OK),
+        ("TS.CREATE hours", OK),
+        ("TS.CREATERULE s hours AGGREGATION SUM 100", OK),
+    ]);
+    tester.wait_as(reader, "TS.READ hours - BLOCK 0 1");
+    tester.check(&[("TS.ADD s 10 5", ":10\r\n"), ("TS.ADD s 20 6", ":20\r\n")]);
+    assert!(tester.told(reader).is_empty());
+    tester.check(&[("TS.ADD s 110 1", ":110\r\n")]);
+    assert_eq!(tester.told(reader), "*1\r\n*2\r\n:0\r\n+11\r\n");
+}

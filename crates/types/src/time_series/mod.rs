@@ -6,7 +6,7 @@
 //! arguments.rs  options, times and numbers in requests
 //! write.rs      TS.CREATE, ALTER, ADD, MADD, INCRBY, DECRBY, DEL
 //! rules.rs      TS.CREATERULE, DELETERULE, and what rules do to their targets
-//! read.rs       TS.GET, RANGE, REVRANGE, INFO
+//! read.rs       TS.GET, RANGE, REVRANGE, READ, INFO
 //! nrange.rs     TS.NRANGE, NREVRANGE
 //! many.rs       TS.QUERYINDEX, QUERYLABELS, MGET, MRANGE, MREVRANGE
 //! filter.rs     filters of labels
@@ -126,6 +126,9 @@ pub const COMMANDS: &[Row] = &[
     FAMILY.row("ts.range", read::range, READS, READ_ONE).at_least(4)
         .docs("8.0.0", "Returns the samples between two times, or aggregated ones.", "O(n/m+k), where n is the number of samples, m is the size of a chunk and k is the number of samples in the range")
         .syntax(concat!("key:key#0 ", range!(), buckets!())),
+    FAMILY.row("ts.read", read::read, READS, READ_ONE).at_least(3).locks_exclusively(read::may_wait)
+        .docs("8.10.0", "Returns samples of a time series from a time on; may wait until there are enough.", "O(log(n)+k) where n is the number of samples in the series and k is the number of returned samples")
+        .syntax("key:key#0 timestamp:string [block:{BLOCK milliseconds:integer min_count:integer}] [MAX_COUNT max_count:integer]"),
     FAMILY.row("ts.revrange", read::revrange, READS, READ_ONE).at_least(4)
         .docs("8.0.0", "Returns the samples between two times, or aggregated ones, from the last one on.", "O(n/m+k), where n is the number of samples, m is the size of a chunk and k is the number of samples in the range")
         .syntax(concat!("key:key#0 ", range!(), buckets!())),

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! TS.GET, TS.RANGE, TS.REVRANGE and TS.INFO.
+//! TS.GET, TS.RANGE, TS.REVRANGE, TS.READ and TS.INFO.
 
+use braid_base::number::parse_i64;
 use braid_executor::Call;
+use braid_executor::blocking::{self, TimeoutReply, Wait};
+use braid_keyspace::object::ObjectType;
 use braid_resp::reply::{Protocol, ReplyBuffer};
 use braid_spec::{CommandError, CommandResult};
-use braid_values::time_series::Series;
 use braid_values::time_series::links::Rule;
+use braid_values::time_series::{Sample, Series};
 
 use super::arguments::{self, NO_KEY, NOT_SERIES, text};
 use super::{reply, rules};
@@ -47,6 +50,116 @@ fn reply_range(call: &mut Call, is_reverse: bool) -> CommandResult {
     let latest = if with_latest { rules::latest(call.keyspace, call.args[1]) } else { None };
     let found = range.of(series, latest).map_err(|error| CommandError::text(error.to_string()))?;
     reply::samples(call.reply, &found);
+    Ok(())
+}
+
+/// BLOCK of TS.READ.
+struct Block {
+    /// When to give up, ms since the Unix epoch; 0 = never.
+    until_ms: i64,
+    /// The samples that end the wait.
+    count_min: usize,
+}
+
+/// The options of TS.READ.
+struct ReadOptions {
+    block: Option<Block>,
+    count_max: usize,
+}
+
+/// True if a TS.READ may wait.
+pub(super) fn may_wait(args: &[&[u8]]) -> bool {
+    arguments::find(args, 3, "BLOCK").is_some()
+}
+
+impl ReadOptions {
+    /// Unlike other time series commands, this one has no words that belong to no option.
+    fn parse(call: &Call) -> Result<ReadOptions, CommandError> {
+        let mut options = ReadOptions { block: None, count_max: usize::MAX };
+        let (mut has_max, mut rest) = (false, &call.args[3..]);
+        let count = |number: &[u8], refusal| {
+            let count = parse_i64(number).and_then(|count| usize::try_from(count).ok());
+            count.filter(|count| *count > 0).ok_or(text(refusal))
+        };
+        loop {
+            rest = match rest {
+                [] => break,
+                [word, timeout, min, rest @ ..]
+                    if word.eq_ignore_ascii_case(b"BLOCK") && options.block.is_none() =>
+                {
+                    let timeout =
+                        parse_i64(timeout).ok_or(text("ERR timeout is not an integer or out of range"))?;
+                    let given = blocking::deadline(Some(timeout), call.clock_ms())?;
+                    let until_ms = call.session.waits_until().unwrap_or(given);
+                    let count_min = count(min, "ERR TSDB: min_count must be a positive integer")?;
+                    options.block = Some(Block { until_ms, count_min });
+                    rest
+                }
+                [word, max, rest @ ..] if word.eq_ignore_ascii_case(b"MAX_COUNT") && !has_max => {
+                    options.count_max = count(max, "ERR TSDB: max_count must be a positive integer")?;
+                    has_max = true;
+                    rest
+                }
+                _ => return Err(call.wrong_arity()),
+            };
+        }
+        if options.block.as_ref().is_some_and(|block| block.count_min > options.count_max) {
+            return Err(text("ERR TSDB: max_count must not be less than min_count"));
+        }
+        Ok(options)
+    }
+}
+
+/// TS.READ. The time from which a waiting client reads is found once; the command runs again
+/// whenever the series changes, and after the client's time, with what there is.
+pub(super) fn read(call: &mut Call) -> CommandResult {
+    let options = ReadOptions::parse(call)?;
+    let (key, start) = (call.args[1], call.args[2]);
+    let number = parse_i64(start).and_then(|time| u64::try_from(time).ok());
+    let is_sign = matches!(start, b"-" | b"+" | b"$");
+    if number.is_none() && !is_sign {
+        return Err(text("ERR TSDB: invalid timestamp"));
+    }
+    if call.is_serving() && !call.reaches(key) {
+        return Ok(());
+    }
+    let series = match call.keyspace.read_as::<Series>(key) {
+        Ok(series) => series,
+        // The key that was waited for is gone: another value took its place.
+        Err(_) if call.is_serving() => None,
+        Err(_) => return Err(text(NOT_SERIES)),
+    };
+    let kept = series.map_or(0, Series::kept_from);
+    let last = series.and_then(Series::last).map(|last| last.time);
+    let from = number.unwrap_or_else(|| match start {
+        b"-" => series.and_then(|series| series.samples(kept, u64::MAX).next()).map_or(0, |first| first.time),
+        b"+" => last.unwrap_or(0),
+        _ => last.map_or(0, |last| last.saturating_add(1)),
+    });
+    let found =
+        |most| series.into_iter().flat_map(|series| series.samples(from.max(kept), u64::MAX)).take(most);
+    if let Some(block) = &options.block {
+        let is_over =
+            block.until_ms != 0 && call.session.waits_until().is_some() && call.clock_ms() >= block.until_ms;
+        let is_gone = series.is_none() && call.is_serving();
+        let may_wait = !call.session.execution.deny_blocking && !call.session.execution.in_script;
+        if may_wait && !is_over && !is_gone && found(block.count_min).count() < block.count_min {
+            let mut args: Vec<Box<[u8]>> = call.args.iter().map(|arg| (*arg).into()).collect();
+            args[2] = from.to_string().into_bytes().into();
+            return call.wait(Wait {
+                wakes_on_delete: true,
+                may_be_overtaken: true,
+                args: Some(args),
+                timeout: TimeoutReply::RunAgain,
+                until_ms: Some(block.until_ms),
+                ..Wait::new(Series::TYPE, &[key], block.until_ms)
+            });
+        }
+    }
+    let found: Vec<Sample> = found(options.count_max).collect();
+    if call.claim() {
+        reply::samples(call.reply, &found);
+    }
     Ok(())
 }
 

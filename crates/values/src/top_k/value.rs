@@ -74,6 +74,8 @@ pub struct TopK {
     counts: Cells,
     /// A heap of `k` entries with the lowest count in front.
     heap: Vec<Kept>,
+    /// The fingerprints of the heap's entries, side by side: they are searched with each item.
+    kept_fingerprints: Box<[u32]>,
     /// State of the generator of chance.
     random: u64,
     /// The chances of the lowest counts to decay.
@@ -111,7 +113,8 @@ impl TopK {
 
     fn from_parts(shape: Shape, fingerprints: Cells, counts: Cells, heap: Vec<Kept>, random: u64) -> TopK {
         let chances = std::array::from_fn(|count| chance(shape.decay, count as u32));
-        TopK { shape, fingerprints, counts, heap, random, chances }
+        let kept_fingerprints = heap.iter().map(|kept| kept.fingerprint).collect();
+        TopK { shape, fingerprints, counts, heap, kept_fingerprints, random, chances }
     }
 
     /// A value from the cells in the dump form, and a heap; `None` if they do not match the shape.
@@ -157,8 +160,22 @@ impl TopK {
     }
 
     fn find(&self, fingerprint: u32, item: &[u8]) -> Option<usize> {
-        let is_it = |kept: &Kept| kept.fingerprint == fingerprint && kept.item.as_deref() == Some(item);
-        self.heap.iter().position(is_it)
+        const AT_ONCE: usize = 16;
+        for (part, some) in self.kept_fingerprints.chunks(AT_ONCE).enumerate() {
+            // Without a branch for each, so several are compared in one step.
+            if !some.iter().fold(false, |found, one| found | (*one == fingerprint)) {
+                continue;
+            }
+            let is_it = |at: &usize| {
+                let kept = &self.heap[*at];
+                kept.fingerprint == fingerprint && kept.item.as_deref() == Some(item)
+            };
+            let first = part * AT_ONCE;
+            if let Some(at) = (first..first + some.len()).find(is_it) {
+                return Some(at);
+            }
+        }
+        None
     }
 
     /// True if the item is among the most frequent.
@@ -198,6 +215,7 @@ impl TopK {
         }
         let kept = Kept { item: Some(item.into()), fingerprint: own, count: most };
         let expelled = std::mem::replace(&mut self.heap[0], kept);
+        self.kept_fingerprints[0] = own;
         self.sift_down(0);
         expelled.item
     }
@@ -296,6 +314,7 @@ impl TopK {
         }
         loop {
             self.heap.swap(at, child);
+            self.kept_fingerprints.swap(at, child);
             at = child;
             match lower_child(&self.heap, at) {
                 Some(next) if self.heap[next].count < self.heap[at].count => child = next,
@@ -311,6 +330,7 @@ impl TopK {
         self.fingerprints.memory_bytes()
             + self.counts.memory_bytes()
             + class(self.heap.capacity() * size_of::<Kept>())
+            + class(self.kept_fingerprints.len() * size_of::<u32>())
             + items.filter(|item| !item.is_empty()).map(|item| class(item.len())).sum::<usize>()
     }
 
@@ -325,6 +345,7 @@ impl TopK {
             fingerprints: self.fingerprints.cow(),
             counts: self.counts.cow(),
             heap: self.heap.clone(),
+            kept_fingerprints: self.kept_fingerprints.clone(),
             random: self.random,
             chances: self.chances,
         }
