@@ -7,6 +7,7 @@
 //! `BRAID_VECTOR_STEPS`: number of random steps of the test of vector sets (default 12000).
 
 mod arrays;
+mod backup;
 mod bloom;
 mod corpus;
 mod json;

@@ -358,7 +358,7 @@ fn write_base(engine: &Engine) -> Result<u64, RewriteError> {
 
 /// Starts a new increment by selecting a database, and returns its journal offset. The world is
 /// stopped.
-fn begin_increment(engine: &Engine, mut file: &File) -> io::Result<u64> {
+pub(crate) fn begin_increment(engine: &Engine, mut file: &File) -> io::Result<u64> {
     let (journal, link) = (&engine.keyspace.journal, &engine.replication.link);
     if !link.is_replica() {
         return Ok(journal.forget_database());

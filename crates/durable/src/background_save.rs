@@ -11,6 +11,7 @@ use braid_executor::engine::Engine;
 use braid_executor::processors::{self, Work};
 use braid_executor::world;
 use braid_persistence::Cut;
+use braid_persistence::aof::backup::Phase;
 
 use crate::saving::{self, Settings};
 
@@ -103,9 +104,11 @@ fn write_in_background(engine: &Engine, cut: Cut, settings: &Settings, dirty: u6
     state.active.store(false, Relaxed);
 }
 
-/// True while a snapshot is being taken for a dump file, or for replicas.
+/// True while a snapshot is being taken for a dump file, for replicas, or for a backup.
 pub fn is_saving(engine: &Engine) -> bool {
-    engine.background_save.active.load(Relaxed) || engine.replication.full_sync_active.load(Relaxed)
+    engine.background_save.active.load(Relaxed)
+        || engine.replication.full_sync_active.load(Relaxed)
+        || engine.persistence.backup.phase() == Phase::Snapshotting
 }
 
 /// After FLUSHALL: cancels a save of the removed keys, and with save points writes an empty

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! SAVE, BGSAVE, BGREWRITEAOF and LASTSAVE; WAIT and WAITAOF.
+//! SAVE, BGSAVE, BGREWRITEAOF and LASTSAVE; BACKUP; WAIT and WAITAOF.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -9,10 +9,10 @@ use braid_executor::{Call, Row, blocking};
 use braid_spec::{Category, CommandError, CommandResult, Flags, Group, Scope};
 
 use crate::append_only::{self, Rewriting};
-use crate::{background_save, saving};
+use crate::{background_save, backup, saving};
 
 /// The rows.
-pub const COMMANDS: &[Row] = &[BGREWRITEAOF, BGSAVE, LASTSAVE, SAVE, WAIT, WAITAOF];
+pub const COMMANDS: &[Row] = &[BACKUP, BGREWRITEAOF, BGSAVE, LASTSAVE, SAVE, WAIT, WAITAOF];
 
 const SAVE: Row = Row::new("save", Group::Server, save)
     .exactly(1)
@@ -66,6 +66,124 @@ const LASTSAVE: Row = Row::new("lastsave", Group::Server, last_save)
     .categories(Category::ADMIN.and(Category::DANGEROUS))
     .docs("1.0.0", "Returns the time of the last successful save.", "O(1)")
     .tips(&["nondeterministic_output"]);
+
+const BACKUP: Row = Row::container("backup", Group::Server, BACKUP_SUBCOMMANDS).docs(
+    "8.10.0",
+    "Groups the commands that make a backup while clients write.",
+    "Depends on subcommand.",
+);
+
+const BACKUP_CHANGES: Flags = Flags::ADMIN.and(Flags::NOSCRIPT);
+const BACKUP_SHOWS: Flags = Flags::ADMIN.and(Flags::STALE);
+
+const BACKUP_SUBCOMMANDS: &[Row] = &[
+    Row::new("abort", Group::Server, backup_abort).exactly(2).flags(BACKUP_CHANGES).docs(
+        "8.10.0",
+        "Ends a backup that is not sealed.",
+        "O(1)",
+    ),
+    Row::new("cleanup", Group::Server, backup_cleanup).exactly(2).flags(BACKUP_CHANGES).docs(
+        "8.10.0",
+        "Removes the files of a backup that is sealed or has failed.",
+        "O(1)",
+    ),
+    Row::new("help", Group::Server, backup_help).exactly(2).flags(Flags::LOADING.and(Flags::STALE)).docs(
+        "8.10.0",
+        "Lists the subcommands.",
+        "O(1)",
+    ),
+    Row::new("list", Group::Server, backup_list).exactly(2).flags(BACKUP_SHOWS).docs(
+        "8.10.0",
+        "Returns the paths of a backup's complete files.",
+        "O(1)",
+    ),
+    Row::new("seal", Group::Server, backup_seal).exactly(2).flags(BACKUP_CHANGES.and(Flags::NO_MULTI)).docs(
+        "8.10.0",
+        "Completes a backup with all changes so far.",
+        "O(1)",
+    ),
+    Row::new("start", Group::Server, backup_start).exactly(2).flags(BACKUP_CHANGES).docs(
+        "8.10.0",
+        "Begins a backup into the folder backupdirname.",
+        "O(1)",
+    ),
+    Row::new("status", Group::Server, backup_status).exactly(2).flags(BACKUP_SHOWS).docs(
+        "8.10.0",
+        "Returns how far the backup is.",
+        "O(1)",
+    ),
+];
+
+/// A reply to a request that succeeds or has a text for the client.
+fn reply_outcome(call: &mut Call, outcome: Result<(), String>) -> CommandResult {
+    outcome.map_err(CommandError::text)?;
+    call.reply.ok();
+    Ok(())
+}
+
+fn backup_start(call: &mut Call) -> CommandResult {
+    let outcome = backup::start(call.engine);
+    reply_outcome(call, outcome)
+}
+
+fn backup_abort(call: &mut Call) -> CommandResult {
+    let outcome = backup::abort(call.engine);
+    reply_outcome(call, outcome)
+}
+
+fn backup_cleanup(call: &mut Call) -> CommandResult {
+    let outcome = backup::clean_up(call.engine);
+    reply_outcome(call, outcome)
+}
+
+fn backup_seal(call: &mut Call) -> CommandResult {
+    if !call.may_leave(false) {
+        return Err(CommandError::text("ERR BACKUP SEAL waits for the disk, which a script cannot"));
+    }
+    call.work_in_background(|engine, answer| match backup::seal(engine) {
+        Ok(()) => answer.give_ok(),
+        Err(error) => answer.give_error(&CommandError::text(error)),
+    })
+}
+
+fn backup_list(call: &mut Call) -> CommandResult {
+    let run = call.engine.persistence.backup.run.lock();
+    call.reply.array(run.files.len());
+    for path in &run.files {
+        call.reply.bulk(path.as_os_str().as_encoded_bytes());
+    }
+    Ok(())
+}
+
+fn backup_status(call: &mut Call) -> CommandResult {
+    let run = call.engine.persistence.backup.run.lock();
+    let (start, end) = (run.start_s.to_string(), run.end_s.to_string());
+    call.reply.map(4);
+    let fields =
+        [("state", run.phase.name()), ("error", &*run.error), ("start_time", &*start), ("end_time", &*end)];
+    for (name, value) in fields {
+        call.reply.bulk(name.as_bytes());
+        call.reply.bulk(value.as_bytes());
+    }
+    Ok(())
+}
+
+fn backup_help(call: &mut Call) -> CommandResult {
+    call.help(&[
+        "ABORT",
+        "    End a backup that is not sealed.",
+        "CLEANUP",
+        "    Remove the files of a backup that is sealed or has failed.",
+        "LIST",
+        "    Return the paths of the complete files.",
+        "SEAL",
+        "    Complete the backup with all changes so far.",
+        "START",
+        "    Begin a backup into the folder backupdirname.",
+        "STATUS",
+        "    Return how far the backup is.",
+    ])
+}
 
 fn save(call: &mut Call) -> CommandResult {
     if background_save::is_saving(call.engine) {

@@ -10,6 +10,7 @@ pub mod aof_load;
 pub mod append_only;
 pub mod at_start;
 pub mod background_save;
+pub mod backup;
 pub mod commands;
 pub mod history;
 pub mod load_defrag;

@@ -15,6 +15,8 @@ pub const FOR_MOVES: u8 = 4;
 pub const FOR_ACTIVE: u8 = 8;
 /// For change feeds.
 pub const FOR_FEEDS: u8 = 16;
+/// For a backup.
+pub const FOR_BACKUP: u8 = 32;
 
 /// Begins the backlog. The world is stopped.
 pub fn begin_backlog(engine: &Engine) {

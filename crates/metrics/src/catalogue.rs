@@ -607,6 +607,7 @@ pub static METRICS: &[Metric] = &[
     one!(figures::AOF_BUFFER, s => s.engine),
     one!(figures::AOF_PENDING_FSYNCS, s => s.engine),
     one!(figures::AOF_DELAYED_FSYNCS, s => s.engine),
+    one!(figures::BACKUP_IN_PROGRESS, s => s.engine),
     one!(figures::AOF_REWRITE_IN_PROGRESS, s => &s.engine.append_only.rewrite_status()),
     one!(figures::AOF_REWRITE_SCHEDULED, s => &s.engine.append_only.rewrite_status()),
     one!(figures::AOF_LAST_REWRITE_SUCCESS, s => s.engine),

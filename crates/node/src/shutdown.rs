@@ -14,7 +14,7 @@ use braid_clients::attention::STOPPING;
 use braid_clients::pause::{PauseMode, Purpose};
 use braid_cluster_node::group::previous_process;
 use braid_durable::saving::{self, remove_unfinished_saves};
-use braid_durable::{append_only, background_save};
+use braid_durable::{append_only, background_save, backup};
 use braid_executor::blocking::state::{TimeoutReply, Wait};
 use braid_executor::engine::Engine;
 use braid_executor::engine::call::Call;
@@ -182,6 +182,7 @@ pub fn exit_during_script(engine: &Engine, name: &str) -> ! {
     );
     if engine.append_only.on.load(Relaxed) {
         append_only::finish_append_only(engine);
+        backup::finish(engine);
     }
     remove_unfinished_saves();
     // A requested exit is not a failure to a supervisor.
@@ -271,6 +272,7 @@ fn prepare_shutdown(
     if !is_loading && engine.append_only.on.load(Relaxed) {
         engine.attention.set(STOPPING, true);
         append_only::finish_append_only(engine);
+        backup::finish(engine);
     }
     // The files to be loaded next time have everything, and nothing more can be executed or
     // applied.

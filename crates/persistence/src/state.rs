@@ -4,6 +4,8 @@
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64};
 
+use crate::aof::backup::Backup;
+
 /// Counters and times. Any thread may read them.
 #[derive(Default)]
 pub struct State {
@@ -19,6 +21,8 @@ pub struct State {
     pub keys_unsupported: AtomicU64,
     /// Progress of the current load.
     pub progress: Progress,
+    /// State of BACKUP.
+    pub backup: Backup,
 }
 
 /// Progress of a load.

@@ -8,7 +8,7 @@ use braid_base::clock::unix_ms;
 use braid_base::gate::World;
 use braid_clients::attention::{LOADING_BESIDE, STOPPING};
 use braid_durable::saving::{self, Manner, accepts};
-use braid_durable::{append_only, background_save};
+use braid_durable::{append_only, background_save, backup};
 use braid_executor::engine::Engine;
 use braid_executor::journal_uses::{self, FOR_REPLICAS};
 use braid_executor::locks::{LockSet, lock};
@@ -88,6 +88,7 @@ pub(super) fn replace_dataset<R: Read>(
     let beside = incoming.beside;
     if beside != Beside::Served {
         append_only::end_append_only(engine);
+        backup::dataset_is_replaced(engine);
     }
     let mut worker = engine.worker(0);
     let world = world_of_link(engine, generation)?;

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use braid_base::clock::unix_ms;
 use braid_clients::{Address, ClientRecord, client_flags};
 use braid_config::{ReplCompression, ReplDisklessLoad};
-use braid_durable::{append_only, history};
+use braid_durable::{append_only, backup, history};
 use braid_executor::engine::Engine;
 use braid_executor::processors::{self, Work};
 use braid_executor::threads;
@@ -342,6 +342,7 @@ impl Attempt<'_> {
         self.set_whole(true);
         // The append-only file does not have this dataset yet.
         append_only::end_append_only(self.engine);
+        backup::dataset_is_replaced(self.engine);
         role::resume_append_only(self.engine);
         Ok(())
     }

@@ -11,7 +11,7 @@ use braid_clients::attention::{LOADING, MEMORY_LIMIT};
 use braid_clients::client_flags;
 use braid_config::Config;
 use braid_durable::load_defrag::defrag_limits;
-use braid_durable::{append_only, background_save};
+use braid_durable::{append_only, background_save, backup};
 use braid_executor::memory::{self, make_room};
 use braid_executor::{Engine, Worker, client_eviction, dispatch};
 use braid_keyspace::defrag::Limits;
@@ -136,6 +136,7 @@ impl Cron {
         if self.slot == 0 {
             background_save::save_if_due(engine, now_ms);
             append_only::append_only_cron(engine, now_ms);
+            backup::backup_cron(engine, now_ms);
             cron::check_replicas(engine, now_ms);
             memory::note_uncounted_bytes(engine);
             self.note_excess(engine, now_ms);

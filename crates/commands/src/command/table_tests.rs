@@ -235,7 +235,6 @@ fn page() -> String {
     }
     text.push_str(
         "| CLUSTER FLUSHSLOT | Valkey 9.1 |\n\
-         | BACKUP | Redis 8.10 |\n\
          | hashes that share the names of their fields (compact hashes): HIMPORT makes hashes as others \
          ([why](design/036-names-of-fields.md)) | Redis 8.10 |\n\
          | compressed bitmaps: BITRANGEINTARRAY reads strings | Redis 8.12 |\n\

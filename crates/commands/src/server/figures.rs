@@ -121,6 +121,7 @@ mod rows {
     /// Of [`braid_executor::state::append_only`]'s rewrite: whether it runs, and whether one is
     /// scheduled.
     pub static AOF_REWRITE_IN_PROGRESS: Figure<(bool, bool)> = Figure::gauge("aof_rewrite_in_progress", "braid_aof_rewrite_in_progress", "1 while the append-only file is being rewritten.", |(is_running, _)| Flag(*is_running));
+    pub static BACKUP_IN_PROGRESS: OfEngine = Figure::gauge("backup_in_progress", "braid_backup_in_progress", "1 from BACKUP START until the backup is sealed or has failed.", |engine| Flag(engine.persistence.backup.phase().is_under_way()));
     pub static AOF_REWRITE_SCHEDULED: Figure<(bool, bool)> = Figure::gauge("aof_rewrite_scheduled", "braid_aof_rewrite_scheduled", "1 if a rewrite is scheduled.", |(_, is_scheduled)| Flag(*is_scheduled));
     pub static AOF_LAST_REWRITE_SUCCESS: OfEngine = Figure::gauge("aof_last_bgrewrite_status", "braid_aof_last_rewrite_success", "1 if the last rewrite succeeded, or none has run.", |engine| Success(!engine.append_only.last_failed.load(Relaxed)));
     pub static AOF_LAST_REWRITE_DURATION: OfEngine = Figure::gauge("aof_last_rewrite_time_sec", "braid_aof_last_rewrite_duration_seconds", "Duration of the last rewrite; NaN before the first.", |engine| seconds_or_none(engine.append_only.last_seconds.load(Relaxed)));

@@ -357,6 +357,7 @@ fn persistence(fields: &mut Fields<'_>) {
     fields.field("rdb_last_load_keys_expired", state.keys_expired.load(Relaxed));
     fields.field("rdb_last_load_keys_loaded", state.keys_loaded.load(Relaxed));
     fields.field("rdb_last_load_keys_unsupported", state.keys_unsupported.load(Relaxed));
+    fields.show(&figures::BACKUP_IN_PROGRESS, engine);
     let file = &engine.append_only;
     let is_on = file.on.load(Relaxed);
     fields.show(&figures::AOF_ENABLED, engine);

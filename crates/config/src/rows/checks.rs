@@ -29,6 +29,14 @@ pub(super) fn appenddirname(text: &str) -> Result<(), &'static str> {
     file_name("appenddirname can't be a path, just a dirname")(text)
 }
 
+/// The folder of backups.
+pub(super) fn backupdirname(text: &str) -> Result<(), &'static str> {
+    if text.is_empty() {
+        return Err("backupdirname can't be empty");
+    }
+    file_name("backupdirname can't be a path, just a dirname")(text)
+}
+
 /// Letters, digits, dots and hyphens, shorter than 256 bytes.
 pub(super) fn hostname(text: &str) -> Result<(), &'static str> {
     if text.len() >= 256 {

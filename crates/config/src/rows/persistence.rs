@@ -62,6 +62,13 @@ super::directives! {
     appenddirname: text => text("appenddirname", "appendonlydir").immutable()
         .text_check(checks::appenddirname);
 
+    /// Directory of backups (BACKUP START), inside `dir`.
+    backupdirname: text => text("backupdirname", "backupdir").immutable()
+        .text_check(checks::backupdirname).beyond_redis();
+
+    /// Remove a sealed backup after this many seconds; 0 keeps it until BACKUP CLEANUP.
+    backup_sealed_ttl_seconds: u32 => integer("backup-sealed-ttl", || 0, 0, INT_MAX, Unit::Seconds).beyond_redis();
+
     /// When to fsync the append-only file: always (before replying), everysec, or no (left to the
     /// kernel).
     appendfsync: AppendFsync =>

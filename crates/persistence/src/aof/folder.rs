@@ -124,6 +124,28 @@ impl Folder {
         }
     }
 
+    /// True if the folder, which exists, has any files.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub fn has_files(&self) -> io::Result<bool> {
+        Ok(fs::read_dir(&self.dir)?.next().is_some())
+    }
+
+    /// Removes the manifest and the data files that it names. Those that cannot be removed are
+    /// logged.
+    pub fn remove(&self, manifest: &Manifest) {
+        let data = manifest.data().map(|(_, info)| self.path(&info.name));
+        for path in [self.manifest_path()].into_iter().chain(data) {
+            match fs::remove_file(&path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    log::warn!("Can't remove {}: {error}", path.display());
+                }
+                _ => {}
+            }
+        }
+    }
+
     /// Reads the manifest. Without a folder or a manifest in it, the manifest is empty.
     ///
     /// # Errors

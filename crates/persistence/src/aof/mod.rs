@@ -13,6 +13,7 @@
 //! A load reads the base and then the increments in their order.
 
 mod appender;
+pub mod backup;
 mod check;
 mod folder;
 mod history_position;
