@@ -134,8 +134,8 @@ impl Default for Arrival {
 }
 
 impl Arrival {
-    /// True if [`Reply::parse`] will not ask for more bytes: a reply is complete, or its next line can
-    /// never be part of one. `bytes` begins with those of the calls before.
+    /// True if [`Reply::parse`] will not ask for more bytes: a reply is complete, or its next line
+    /// can never be part of one. `bytes` begins with those of the calls before.
     pub fn is_complete(&mut self, bytes: &[u8]) -> bool {
         while self.missing > 0 {
             let rest = &bytes[self.passed..];
