@@ -257,7 +257,14 @@ fn endless_script_does_not_prevent_shutdown() {
     // server.
     let script = "redis.call('set', KEYS[1], 'v') for i = 1, 1e12 do end";
     for by_signal in [true, false] {
-        let mut server = TestServer::start(&["--io-threads", "2", "--busy-reply-threshold", "10"]);
+        let mut server = TestServer::start(&[
+            "--io-threads",
+            "2",
+            "--busy-reply-threshold",
+            "10",
+            "--shutdown-timeout",
+            "1",
+        ]);
         let mut other = server.connect();
         let mut client = server.connect();
         client.send(&braid_tests::words::encode(&["EVAL", script, "1", "k"]));

@@ -60,6 +60,7 @@ mod differential {
 
 use braid_tests::server::{Peer, newer_peers, stock};
 use braid_tests::wait::PATIENCE;
+use braid_tests::words::encode;
 use braid_tests::{RawClient, TestServer, Value, wait_for, wait_for_within};
 
 use content::content;
@@ -164,11 +165,24 @@ fn dataset_of(
     let mut lines = Vec::new();
     for db in 0..16 {
         client.ok(&format!("SELECT {db}"));
-        for key in client.call("KEYS *").elements().unwrap_or_default() {
-            let key = key.bytes().unwrap_or_default();
-            if client.call_arguments(&[b"EXISTS", key]) == Value::Integer(1) {
-                let expiry = client.call_arguments(&[b"PEXPIRETIME", key]);
-                let mut content = content(client, key, times_of_fields);
+        let keys = client.call("KEYS *");
+        // Most values are strings, and there are tens of thousands: asked for in batches.
+        for keys in keys.elements().unwrap_or_default().chunks(200) {
+            let keys: Vec<&[u8]> = keys.iter().map(|key| key.bytes().unwrap_or_default()).collect();
+            let of_key = |key: &&[u8]| {
+                ["EXISTS", "PEXPIRETIME", "TYPE", "GET"].map(|word| encode(&[word.as_bytes(), key]))
+            };
+            client.send(&keys.iter().flat_map(of_key).collect::<Vec<_>>().concat());
+            let replies: Vec<[Value; 4]> =
+                keys.iter().map(|_| std::array::from_fn(|_| client.read())).collect();
+            for (key, [exists, expiry, kind, string]) in keys.into_iter().zip(replies) {
+                if exists != Value::Integer(1) {
+                    continue;
+                }
+                let mut content = match kind.text().as_str() {
+                    "string" => vec![kind.text(), string.to_string()],
+                    _ => content(client, key, times_of_fields),
+                };
                 // Each server records by its own clock when it last saw a consumer.
                 while let Some(at) = content.iter().position(|line| line == "\"seen-time\"") {
                     content.drain(at..at + 2);

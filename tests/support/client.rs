@@ -8,7 +8,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::value::{ParseError, Value};
+use crate::value::{Arrival, ParseError, Value};
 use crate::words::{encode, line, words};
 
 /// Time limit for a reply. Long, because a busy machine is not the server's fault.
@@ -25,6 +25,8 @@ pub struct RawClient {
     received: Vec<u8>,
     /// Length of the prefix of `received` that has already been returned as replies.
     used: usize,
+    /// How much of the next reply has arrived.
+    arrival: Arrival,
 }
 
 /// Why no reply was read.
@@ -67,7 +69,7 @@ impl RawClient {
     }
 
     fn over(socket: Socket) -> std::io::Result<RawClient> {
-        let mut client = RawClient { socket, received: Vec::new(), used: 0 };
+        let mut client = RawClient { socket, received: Vec::new(), used: 0, arrival: Arrival::default() };
         client.set_patience(REPLY_PATIENCE)?;
         Ok(client)
     }
@@ -157,25 +159,25 @@ impl RawClient {
     /// # Errors
     /// If the connection ends or fails, no reply arrives in time, or it is not one.
     pub fn try_read_raw(&mut self) -> Result<(Value, Vec<u8>), ReadError> {
-        loop {
-            // Do not parse a large bulk string again for every chunk: its header gives the length
-            // to wait for.
-            match Value::parse(&self.received[self.used..]) {
-                Ok((value, len)) => {
-                    let raw = self.received[self.used..self.used + len].to_vec();
-                    self.used += len;
-                    return Ok((value, raw));
-                }
-                Err(ParseError::Malformed(what)) => return Err(ReadError::Malformed(what)),
-                Err(ParseError::Incomplete) => {
-                    let wanted = bulk_len(&self.received[self.used..]);
-                    self.fill()?;
-                    while self.received.len() - self.used < wanted {
-                        self.fill()?;
-                    }
-                }
-            }
+        while !self.arrival.is_complete(&self.received[self.used..]) {
+            self.fill()?;
         }
+        match Value::parse(&self.received[self.used..]) {
+            Ok((value, len)) => {
+                let raw = self.take(len);
+                Ok((value, raw))
+            }
+            Err(ParseError::Malformed(what)) => Err(ReadError::Malformed(what)),
+            Err(ParseError::Incomplete) => Err(ReadError::Malformed("a complete reply is incomplete".into())),
+        }
+    }
+
+    /// The next received bytes.
+    fn take(&mut self, len: usize) -> Vec<u8> {
+        let bytes = self.received[self.used..self.used + len].to_vec();
+        self.used += len;
+        self.arrival = Arrival::default();
+        bytes
     }
 
     /// The next reply.
@@ -204,7 +206,7 @@ impl RawClient {
         set_nonblocking(&self.socket, true).expect("the connection is open");
         while self.fill().is_ok() {}
         set_nonblocking(&self.socket, false).expect("the connection is open");
-        self.received.drain(..).skip(std::mem::take(&mut self.used)).collect()
+        self.take(self.received.len() - self.used)
     }
 
     /// The next `len` bytes as they came; fewer if the connection ends first.
@@ -214,10 +216,7 @@ impl RawClient {
                 break;
             }
         }
-        let end = self.received.len().min(self.used + len);
-        let bytes = self.received[self.used..end].to_vec();
-        self.used = end;
-        bytes
+        self.take(len.min(self.received.len() - self.used))
     }
 
     /// All bytes up to the end of the connection; `None` if the server does not close it in time.
@@ -225,10 +224,7 @@ impl RawClient {
         loop {
             match self.fill() {
                 Ok(()) => {}
-                Err(ReadError::Closed(rest)) => {
-                    self.used = self.received.len();
-                    return Some(rest);
-                }
+                Err(ReadError::Closed(_)) => return Some(self.take(self.received.len() - self.used)),
                 Err(_) => return None,
             }
         }
@@ -273,14 +269,4 @@ impl RawClient {
         let prefix = format!("{field}:");
         self.info(section).lines().find_map(|line| line.strip_prefix(&prefix).map(str::to_owned))
     }
-}
-
-/// Length in bytes of a reply that starts with a bulk string's header; 0 for any other start.
-fn bulk_len(bytes: &[u8]) -> usize {
-    if bytes.first() != Some(&b'$') {
-        return 0;
-    }
-    let Some(end) = bytes.iter().position(|&byte| byte == b'\r') else { return 0 };
-    let len: Option<usize> = std::str::from_utf8(&bytes[1..end]).ok().and_then(|text| text.parse().ok());
-    len.map_or(0, |len| end + 2 + len + 2)
 }

@@ -481,7 +481,7 @@ mod tests {
     /// Bytes per element of a collection of elements written at 50 per ms, in random order, and
     /// after all of them have been overwritten twice, a day later.
     fn bytes_each<V: Packed>(name: impl Fn(u64) -> Vec<u8>, value: V) -> [usize; 2] {
-        const COUNT: u64 = 100_000;
+        const COUNT: u64 = 25_000;
         let mut members = Members::default();
         let put = |members: &mut Members<V>, number: u64, start_ms: u64| {
             let stamp = Stamp::at(start_ms + number / 50, Region::new(1).unwrap()).plus(number % 50);

@@ -244,6 +244,8 @@ impl Loader {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::LazyLock;
+
     use proptest::prelude::*;
 
     use super::*;
@@ -252,6 +254,8 @@ mod tests {
     use crate::position::Side;
     use crate::testing::{NOW, replica};
     use crate::{Bytes, Name};
+
+    static CONTENT: LazyLock<Vec<u8>> = LazyLock::new(content);
 
     /// A state with a value of each type, without its framing.
     fn content() -> Vec<u8> {
@@ -283,7 +287,7 @@ mod tests {
         /// The peer supplies the checksum, so it proves nothing. Any state that loads must merge.
         #[test]
         fn damage_does_no_harm(changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4)) {
-            let mut bytes = content();
+            let mut bytes = CONTENT.clone();
             for (index, byte) in changes {
                 let at = index.index(bytes.len());
                 bytes[at] = byte;

@@ -4,7 +4,7 @@
 use std::io;
 use std::time::Duration;
 
-use crate::reply::{ParseError, Reply};
+use crate::reply::{Arrival, Reply};
 use crate::stream::Stream;
 use crate::target::Target;
 use crate::value::Value;
@@ -15,6 +15,8 @@ pub struct Connection {
     stream: Stream,
     address: SockAddr,
     received: Vec<u8>,
+    /// How much of the next reply is in `received`.
+    arrival: Arrival,
     patience: Duration,
 }
 
@@ -37,7 +39,8 @@ impl Connection {
     pub fn open_within(target: &Target, patience: Duration) -> io::Result<Connection> {
         let (stream, address) = target.connect()?;
         stream.socket().set_read_timeout(Some(patience))?;
-        let mut connection = Connection { stream, address, received: Vec::new(), patience };
+        let (received, arrival) = Default::default();
+        let mut connection = Connection { stream, address, received, arrival, patience };
         for command in target.greeting() {
             let words: Vec<&str> = command.iter().map(String::as_str).collect();
             if let Value::Error(text) = connection.command(&words)? {
@@ -94,35 +97,32 @@ impl Connection {
     /// If the connection fails or ends, no reply comes in time, or it is not a Redis reply.
     pub fn receive(&mut self) -> io::Result<Value> {
         let mut chunk = [0; 16 * 1024];
-        loop {
-            match Reply::parse(&self.received) {
-                Ok((value, len)) => {
-                    self.received.drain(..len);
-                    return Ok(value.into());
-                }
-                Err(ParseError::Malformed(_)) => {
+        while !self.arrival.is_complete(&self.received) {
+            match self.stream.read(&mut chunk) {
+                Ok(0) => {
                     return Err(io::Error::new(
-                        io::ErrorKind::InvalidData,
-                        "the server does not speak the Redis protocol",
+                        io::ErrorKind::UnexpectedEof,
+                        "the server closed the connection",
                     ));
                 }
-                Err(ParseError::Incomplete) => match self.stream.read(&mut chunk) {
-                    Ok(0) => {
-                        return Err(io::Error::new(
-                            io::ErrorKind::UnexpectedEof,
-                            "the server closed the connection",
-                        ));
-                    }
-                    Ok(count) => self.received.extend_from_slice(&chunk[..count]),
-                    Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                        let text = format!("no reply within {} seconds", self.patience.as_secs());
-                        return Err(io::Error::new(io::ErrorKind::TimedOut, text));
-                    }
-                    Err(error) => return Err(error),
-                },
+                Ok(count) => self.received.extend_from_slice(&chunk[..count]),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    let text = format!("no reply within {} seconds", self.patience.as_secs());
+                    return Err(io::Error::new(io::ErrorKind::TimedOut, text));
+                }
+                Err(error) => return Err(error),
             }
         }
+        let Ok((value, len)) = Reply::parse(&self.received) else {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                "the server does not speak the Redis protocol",
+            ));
+        };
+        self.arrival = Arrival::default();
+        self.received.drain(..len);
+        Ok(value.into())
     }
 }
 

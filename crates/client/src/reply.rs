@@ -116,6 +116,59 @@ impl Reply {
     }
 }
 
+/// Finds the end of a reply whose bytes arrive in pieces, so that it is parsed once, when it is
+/// complete: parsing its beginning again for every piece would take a time that grows with the
+/// square of its elements.
+#[derive(Debug)]
+pub struct Arrival {
+    /// The length of what has been passed.
+    passed: usize,
+    /// Values missing after it.
+    missing: usize,
+}
+
+impl Default for Arrival {
+    fn default() -> Arrival {
+        Arrival { passed: 0, missing: 1 }
+    }
+}
+
+impl Arrival {
+    /// True if [`Reply::parse`] will not ask for more bytes: a reply is complete, or its next line
+    /// can never be part of one. `bytes` begins with those of the calls before.
+    pub fn is_complete(&mut self, bytes: &[u8]) -> bool {
+        while self.missing > 0 {
+            let rest = &bytes[self.passed..];
+            let Some(end) = memchr::memchr(b'\n', rest) else { return false };
+            let [kind, text @ .., b'\r'] = &rest[..end] else { return true };
+            let count = match (kind, text) {
+                (b'$' | b'*', b"-1") => None,
+                (b'$' | b'=' | b'!' | b'*' | b'~' | b'>' | b'%' | b'|', _) => match length(text) {
+                    Ok(count) => Some(count),
+                    Err(_) => return true,
+                },
+                (b'+' | b'-' | b':' | b',' | b'(' | b'#' | b'_', _) => None,
+                _ => return true,
+            };
+            let (body, more) = match (kind, count) {
+                (_, None) => (0, 0),
+                (b'$' | b'=' | b'!', Some(len)) => (len.saturating_add(2), 0),
+                (b'*' | b'~' | b'>', Some(count)) => (0, count),
+                (b'%', Some(pairs)) => (0, pairs.saturating_mul(2)),
+                // The reply that the attributes belong to counts as well.
+                (_, Some(pairs)) => (0, pairs.saturating_mul(2).saturating_add(1)),
+            };
+            match rest[end + 1..].get(..body) {
+                None => return false,
+                Some([] | [.., b'\r', b'\n']) => self.passed += end + 1 + body,
+                Some(_) => return true,
+            }
+            self.missing = (self.missing - 1).saturating_add(more);
+        }
+        true
+    }
+}
+
 impl std::fmt::Display for Reply {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         fn list(out: &mut std::fmt::Formatter<'_>, name: &str, items: &[Reply]) -> std::fmt::Result {
@@ -191,7 +244,7 @@ struct Reader<'a> {
     at: usize,
 }
 
-impl Reader<'_> {
+impl<'a> Reader<'a> {
     fn value(&mut self, depth: usize) -> Result<Reply, ParseError> {
         if depth > DEPTH_MAX {
             return Err(ParseError::Malformed("nested too deeply".into()));
@@ -200,40 +253,40 @@ impl Reader<'_> {
         self.at += 1;
         let line = self.line()?;
         Ok(match kind {
-            b'+' => Reply::Simple(line),
-            b'-' => Reply::Error(line),
-            b':' => Reply::Integer(number(&line)?),
-            b',' => Reply::Double(line),
-            b'(' => Reply::BigNumber(line),
-            b'#' => match line.as_slice() {
+            b'+' => Reply::Simple(line.to_vec()),
+            b'-' => Reply::Error(line.to_vec()),
+            b':' => Reply::Integer(number(line)?),
+            b',' => Reply::Double(line.to_vec()),
+            b'(' => Reply::BigNumber(line.to_vec()),
+            b'#' => match line {
                 b"t" => Reply::Boolean(true),
                 b"f" => Reply::Boolean(false),
-                _ => return malformed("boolean", &line),
+                _ => return malformed("boolean", line),
             },
             b'_' if line.is_empty() => Reply::Null,
             b'$' if line == b"-1" => Reply::NullBulk,
             b'*' if line == b"-1" => Reply::NullArray,
-            b'$' => Reply::Bulk(self.bulk(&line)?),
-            b'=' => Reply::Verbatim(self.bulk(&line)?),
-            b'!' => Reply::Error(self.bulk(&line)?),
-            b'*' => Reply::Array(self.items(&line, depth)?),
-            b'~' => Reply::Set(self.items(&line, depth)?),
-            b'>' => Reply::Push(self.items(&line, depth)?),
-            b'%' => Reply::Map(self.pairs(&line, depth)?),
+            b'$' => Reply::Bulk(self.bulk(line)?),
+            b'=' => Reply::Verbatim(self.bulk(line)?),
+            b'!' => Reply::Error(self.bulk(line)?),
+            b'*' => Reply::Array(self.items(line, depth)?),
+            b'~' => Reply::Set(self.items(line, depth)?),
+            b'>' => Reply::Push(self.items(line, depth)?),
+            b'%' => Reply::Map(self.pairs(line, depth)?),
             b'|' => {
-                let pairs = self.pairs(&line, depth)?;
+                let pairs = self.pairs(line, depth)?;
                 Reply::Attribute(pairs, Box::new(self.value(depth + 1)?))
             }
             _ => return malformed("first byte", &[kind]),
         })
     }
 
-    fn line(&mut self) -> Result<Vec<u8>, ParseError> {
+    fn line(&mut self) -> Result<&'a [u8], ParseError> {
         let rest = &self.bytes[self.at..];
         let end = memchr::memchr(b'\n', rest).ok_or(ParseError::Incomplete)?;
         self.at += end + 1;
         let line = rest[..end].strip_suffix(b"\r");
-        line.map_or_else(|| malformed("line end", &rest[..end]), |line| Ok(line.to_vec()))
+        line.map_or_else(|| malformed("line end", &rest[..end]), Ok)
     }
 
     fn bulk(&mut self, line: &[u8]) -> Result<Vec<u8>, ParseError> {
@@ -293,9 +346,25 @@ mod tests {
             "[+OK, (error) ERR x, (integer) -5, \"ab\", (nil), map{(double) 1.5: (true)}, set[(null)], \
              (verbatim) \"txt:hi\", push[(big) 12]]"
         );
+        let mut arrival = Arrival::default();
         for end in 0..text.len() {
             assert_eq!(Reply::parse(&text[..end]), Err(ParseError::Incomplete), "prefix of {end} bytes");
+            assert!(!arrival.is_complete(&text[..end]), "prefix of {end} bytes");
         }
+        assert!(arrival.is_complete(text));
+    }
+
+    /// What is passed is not looked at again: its bytes may even have changed.
+    #[test]
+    fn each_element_is_passed_once() {
+        let mut text = b"*3\r\n$2\r\nab\r\n|1\r\n+k\r\n:1\r\n".to_vec();
+        let mut arrival = Arrival::default();
+        assert!(!arrival.is_complete(&text));
+        text.fill(b'?');
+        text.extend_from_slice(b"+with attributes\r\n$5\r\nab");
+        assert!(!arrival.is_complete(&text));
+        text.extend_from_slice(b"cde\r\n+the next");
+        assert!(arrival.is_complete(&text));
     }
 
     #[test]
@@ -311,6 +380,7 @@ mod tests {
             b"#x\r\n",
         ] {
             assert!(matches!(Reply::parse(text), Err(ParseError::Malformed(_))), "{text:?}");
+            assert!(Arrival::default().is_complete(text), "{text:?}");
         }
     }
 
@@ -319,5 +389,9 @@ mod tests {
         assert!(matches!(Reply::parse(&b"*1\r\n".repeat(1000)), Err(ParseError::Malformed(_))));
         assert_eq!(Reply::parse(b"*9223372036854775807\r\n"), Err(ParseError::Incomplete));
         assert_eq!(Reply::parse(b"$9223372036854775807\r\n"), Err(ParseError::Incomplete));
+        for announced in ["*9223372036854775807", "$9223372036854775807", "%9223372036854775807"] {
+            let bytes = format!("*3\r\n{announced}\r\n{announced}\r\n");
+            assert!(!Arrival::default().is_complete(bytes.as_bytes()), "{announced}");
+        }
     }
 }

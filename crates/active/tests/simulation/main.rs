@@ -23,7 +23,7 @@ use std::thread;
 use world::{Faults, Summary, World};
 
 /// The number of histories in a default run.
-const SCHEDULES: u64 = 3_000;
+const SCHEDULES: u64 = 1_000;
 /// The maximum number of histories in which a planted fault must be found.
 const FOUND_WITHIN: u64 = 100_000;
 

@@ -76,9 +76,17 @@ pub(crate) fn foreign_slots(engine: &Engine) -> SlotSet {
         return SlotSet::default();
     };
     let view = map.view();
+    if !view.leads {
+        return SlotSet::default();
+    }
     let mut foreign = view.map.covered().without(&view.owned());
-    foreign.retain(|slot| is_foreign(engine, &view, slot));
+    // Hardly any of the others' slots has keys here.
+    foreign.retain(|slot| has_keys(engine, slot) && is_foreign(engine, &view, slot));
     foreign
+}
+
+fn has_keys(engine: &Engine, slot: u16) -> bool {
+    (0..engine.keyspace.databases()).any(|db| engine.keyspace.slot_len(slot, db) > 0)
 }
 
 pub(crate) fn is_foreign(engine: &Engine, view: &ClusterView, slot: u16) -> bool {
@@ -87,7 +95,7 @@ pub(crate) fn is_foreign(engine: &Engine, view: &ClusterView, slot: u16) -> bool
     view.leads
         && view.map.owner(slot).is_some()
         && !view.owns(slot)
-        && (0..engine.keyspace.databases()).any(|db| engine.keyspace.slot_len(slot, db) > 0)
+        && has_keys(engine, slot)
         && !is_coming()
         && !engine.slot_moves.is_coming(slot)
 }

@@ -8,7 +8,7 @@ use std::io::{self, Read};
 use std::time::{Duration, Instant};
 
 use braid_client::connection::encode;
-use braid_client::reply::{ParseError, Reply};
+use braid_client::reply::{Arrival, Reply};
 use braid_client::{Stream, Target, cannot_connect};
 use braid_rdb::{FileReader, RdbType, Record};
 
@@ -39,6 +39,8 @@ pub(super) struct Link {
     /// Received bytes; those from `used` on are unprocessed.
     received: Vec<u8>,
     used: usize,
+    /// How much of the next change has arrived.
+    arrival: Arrival,
     /// The primary's replication ID, and the offset processed so far.
     history: String,
     offset: u64,
@@ -104,6 +106,7 @@ impl Link {
             stream,
             received: Vec::new(),
             used: 0,
+            arrival: Arrival::default(),
             history: String::new(),
             offset: 0,
             acknowledged: now,
@@ -243,7 +246,7 @@ impl Link {
         &mut self,
         mut take: impl FnMut(Vec<Vec<u8>>) -> Result<(), String>,
     ) -> Result<bool, String> {
-        if self.used == self.received.len() || Reply::parse(&self.received[self.used..]).is_err() {
+        if !self.arrival.is_complete(&self.received[self.used..]) {
             match self.fill() {
                 Ok(true) => {}
                 Ok(false) => return Ok(false),
@@ -251,26 +254,24 @@ impl Link {
             }
         }
         let (mut wants_answer, begin) = (false, self.offset);
-        while self.offset - begin < BATCH as u64 {
-            match Reply::parse(&self.received[self.used..]) {
-                Ok((change, len)) => {
-                    self.used += len;
-                    self.offset += len as u64;
-                    let words = words(change).ok_or("its replication stream is invalid")?;
-                    let is_question = |words: &[Vec<u8>]| {
-                        words.len() > 1
-                            && words[0].eq_ignore_ascii_case(b"replconf")
-                            && words[1].eq_ignore_ascii_case(b"getack")
-                    };
-                    if is_question(&words) {
-                        wants_answer = true;
-                        continue;
-                    }
-                    take(words)?;
-                }
-                Err(ParseError::Incomplete) => break,
-                Err(ParseError::Malformed(_)) => return Err("its replication stream is invalid".into()),
+        while self.offset - begin < BATCH as u64 && self.arrival.is_complete(&self.received[self.used..]) {
+            let Ok((change, len)) = Reply::parse(&self.received[self.used..]) else {
+                return Err("its replication stream is invalid".into());
+            };
+            self.arrival = Arrival::default();
+            self.used += len;
+            self.offset += len as u64;
+            let words = words(change).ok_or("its replication stream is invalid")?;
+            let is_question = |words: &[Vec<u8>]| {
+                words.len() > 1
+                    && words[0].eq_ignore_ascii_case(b"replconf")
+                    && words[1].eq_ignore_ascii_case(b"getack")
+            };
+            if is_question(&words) {
+                wants_answer = true;
+                continue;
             }
+            take(words)?;
         }
         Ok(wants_answer)
     }

@@ -20,7 +20,7 @@ use std::thread;
 use world::{Faults, Summary, World};
 
 /// Schedules per run by default.
-const SCHEDULES: u64 = 4_000;
+const SCHEDULES: u64 = 1_500;
 /// Upper bound on the schedules that it may take to find a planted fault.
 const FOUND_WITHIN: u64 = 400_000;
 

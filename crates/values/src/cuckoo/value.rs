@@ -122,14 +122,16 @@ impl Cuckoo {
     }
 
     fn push_layer(&mut self, buckets: u64) -> Result<(), Refusal> {
+        self.push_layer_after(self.bytes_len(), buckets).map(drop)
+    }
+
+    /// [`Cuckoo::push_layer`] if the other layers' size is known; returns the size with this one.
+    fn push_layer_after(&mut self, before: u64, buckets: u64) -> Result<u64, Refusal> {
         let bytes = buckets.checked_mul(self.shape.bucket_size.into()).ok_or(Refusal::TooLarge)?;
-        let all = bytes.checked_add(self.bytes_len()).filter(|&all| all <= BYTES_MAX);
-        if all.is_none() {
-            return Err(Refusal::TooLarge);
-        }
+        let all = bytes.checked_add(before).filter(|&all| all <= BYTES_MAX).ok_or(Refusal::TooLarge)?;
         self.layers.reserve_exact(1);
         self.layers.push(Layer { buckets, slots: Cells::new(bytes as usize) });
-        Ok(())
+        Ok(all)
     }
 
     fn buckets_of_next(&self) -> Option<u64> {
@@ -144,9 +146,10 @@ impl Cuckoo {
             return None;
         }
         let mut filter = Cuckoo::bare(shape, items, deleted);
+        let mut bytes = 0;
         for _ in 0..layers {
             let buckets = filter.buckets_of_next()?;
-            filter.push_layer(buckets).ok()?;
+            bytes = filter.push_layer_after(bytes, buckets).ok()?;
         }
         Some(filter)
     }

@@ -328,6 +328,17 @@ proptest! {
         document.check();
         prop_assert_eq!(printed(document.doc()), printed(Doc::flat(&edit::without(bytes, &slots))));
     }
+}
+
+/// Cases of a test with many changes in each: all of them with `PROPTEST_CASES`, as at night.
+fn cases_of_many_changes() -> u32 {
+    if std::env::var_os("PROPTEST_CASES").is_some() { ProptestConfig::default().cases } else { 64 }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: cases_of_many_changes(), failure_persistence: None, ..ProptestConfig::default()
+    })]
 
     /// Each change is made in the pieces, and in a document that is built anew.
     #[test]
@@ -413,6 +424,10 @@ proptest! {
             prop_assert_eq!(printed(shared.doc()), text);
         }
     }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn elements_are_inserted_where_they_should(
