@@ -321,7 +321,9 @@ impl Matches for Slow {
 fn a_slow_filter_is_told_what_it_costs() {
     let (mut data, mut random) = (Clusters::new(16, 200, 0.4, 29), fastrand::Rng::with_seed(30));
     let mut graph = Graph::new(shape(Quantisation::I8, 16, 8)).unwrap();
-    (0..many(5000)).for_each(|_| add(&mut graph, &data.any(), &mut random));
+    for _ in 0..many(5000) {
+        add(&mut graph, &data.any(), &mut random);
+    }
     let query = query(&graph, &data.any());
     for (every, costs) in [(1, false), (20, unless_miri(1, 0) == 1)] {
         let mut filter = Slow { every, compared: 0 };
