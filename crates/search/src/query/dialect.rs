@@ -2,9 +2,9 @@
 //! Whether dialect 1 understands a query as dialect 2 does. Queries are parsed by the grammar of
 //! dialect 2 only; one that dialect 1 takes for something else is refused rather than answered.
 //!
-//! Where they differ: in dialect 1 a sign holds for all that follows, and so does a field's name for
-//! words that follow its word; `|` binds tighter next to anything but plain words; and there are no
-//! parameters, patterns, comparisons, `ismissing` or nearest vectors.
+//! Where they differ: in dialect 1 a sign holds for all that follows, and so does a field's name
+//! for words that follow its word; `|` binds tighter next to anything but plain words; and there
+//! are no parameters, patterns, comparisons, `ismissing` or nearest vectors.
 //!
 //! A query of which this is not certain counts as different.
 
@@ -42,6 +42,14 @@ impl Level {
     fn is_alike(&self) -> bool {
         !(self.has_bar && self.has_other)
     }
+}
+
+/// True if dialect 1 has this form of a range or of tags.
+fn is_old_value(inner: &[Placed], is_range: bool) -> bool {
+    let is_new =
+        |one: &Placed| matches!(one.lexeme, Lexeme::Parameter(_) | Lexeme::Pattern(_) | Lexeme::Quoted(_));
+    let is_bound = |one: &&Placed| matches!(one.lexeme, Lexeme::Number(_) | Lexeme::Word(_));
+    !inner.iter().any(is_new) && !(is_range && inner.iter().filter(is_bound).count() < 2)
 }
 
 /// True if both dialects understand a query alike.
@@ -113,17 +121,7 @@ pub fn is_alike(lexemes: &[Placed], is_stop_word: impl Fn(&str) -> bool) -> bool
                 match at(value) {
                     Lexeme::Symbol("[" | "{") => {
                         let Some(end) = end_of(value, closing) else { return false };
-                        let is_new = |one: &Placed| {
-                            matches!(
-                                one.lexeme,
-                                Lexeme::Parameter(_) | Lexeme::Pattern(_) | Lexeme::Quoted(_)
-                            )
-                        };
-                        let of_range =
-                            |one: &&Placed| matches!(one.lexeme, Lexeme::Number(_) | Lexeme::Word(_));
-                        let inner = &lexemes[value + 1..end];
-                        let is_single = closing == "]" && inner.iter().filter(of_range).count() < 2;
-                        if is_single || inner.iter().any(is_new) {
+                        if !is_old_value(&lexemes[value + 1..end], closing == "]") {
                             return false;
                         }
                         index = end;

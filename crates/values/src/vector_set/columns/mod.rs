@@ -53,7 +53,8 @@ const AT_ONCE: usize = 4096;
 const COLUMNS_MAX: usize = 8;
 /// Changes that are noted while columns are made.
 const TOUCHED_MAX: usize = 65_536;
-/// The last changes that are known, while there are columns. A copy that lacks more reads attributes.
+/// The last changes that are known, while there are columns. A copy that lacks more reads
+/// attributes.
 const RECENT_MAX: usize = 4096;
 /// Elements for which a copy holds the columns at a time.
 const HELD: usize = 256;
