@@ -214,7 +214,7 @@ impl Graph {
     /// turns does. Equal graphs have equal samples.
     fn sample(&self, count: usize) -> impl Iterator<Item = u32> {
         let len = self.len() as u64;
-        (0..count as u64).map(move |at| ((at.wrapping_mul(GOLDEN) >> 32) * len >> 32) as u32)
+        (0..count as u64).map(move |at| (((at.wrapping_mul(GOLDEN) >> 32) * len) >> 32) as u32)
     }
 
     /// The share of vectors that a quick filter matches, roughly.

@@ -49,7 +49,8 @@ fn is_old_value(inner: &[Placed], is_range: bool) -> bool {
     let is_new =
         |one: &Placed| matches!(one.lexeme, Lexeme::Parameter(_) | Lexeme::Pattern(_) | Lexeme::Quoted(_));
     let is_bound = |one: &&Placed| matches!(one.lexeme, Lexeme::Number(_) | Lexeme::Word(_));
-    !inner.iter().any(is_new) && !(is_range && inner.iter().filter(is_bound).count() < 2)
+    let is_single = is_range && inner.iter().filter(is_bound).count() < 2;
+    !is_single && !inner.iter().any(is_new)
 }
 
 /// True if both dialects understand a query alike.

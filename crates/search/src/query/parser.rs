@@ -85,7 +85,7 @@ pub fn parse(text: &str, options: &Options<'_>) -> Parsed<Query> {
         return Err(QueryError::TooLong);
     }
     let lexemes = lex(text);
-    let is_stop_word = |word: &str| options.schema.stop_words.contains(&*fold_case(word));
+    let is_stop_word = |word: &str| options.schema.stop_words.contains(&fold_case(word));
     if options.first_dialect && !is_alike(&lexemes, is_stop_word) {
         return Err(QueryError::Dialect);
     }
