@@ -26,16 +26,22 @@ use options::Options;
 const LEVELS: [f64; 4] = [0.90, 0.95, 0.99, 0.999];
 
 /// Filters, and the elements that match.
-const FILTERS: [(&str, &str, Picked); 3] = [
+const FILTERS: [(&str, &str, Picked); 5] = [
     ("50 %", ".half == 1", Picked { every: 2, rest: 1 }),
+    ("10 %", ".tenth == 3", Picked { every: 10, rest: 3 }),
     ("3 %", ".few == 5", Picked { every: 33, rest: 5 }),
+    ("1 %", ".hundredth == 42", Picked { every: 100, rest: 42 }),
     (".1 %", ".rare == 7", Picked { every: 1000, rest: 7 }),
 ];
 
 /// The attribute of an element.
 fn attribute(index: usize) -> String {
-    let (half, few, rare) = (index % 2, index % 33, index % 1000);
-    format!("{{\"half\":{half},\"few\":{few},\"rare\":{rare},\"name\":\"element {index}\"}}")
+    let (half, tenth, few) = (index % 2, index % 10, index % 33);
+    let (hundredth, rare) = (index % 100, index % 1000);
+    format!(
+        "{{\"half\":{half},\"tenth\":{tenth},\"few\":{few},\"hundredth\":{hundredth},\
+         \"rare\":{rare},\"name\":\"element {index}\"}}"
+    )
 }
 
 /// What requests of one kind took.

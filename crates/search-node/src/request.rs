@@ -254,6 +254,7 @@ impl Common {
         options.verbatim = self.verbatim;
         options.keep_stop_words = self.keep_stop_words;
         options.prefix_len_min = config.search_min_prefix();
+        options.first_dialect = self.dialect == 1;
         if let Some(names) = &self.in_fields {
             let masks = names.iter().filter_map(|name| schema.find(name)).map(|id| schema.text_mask(id));
             options.fields = masks.fold(0, |all, one| all | one);

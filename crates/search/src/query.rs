@@ -6,6 +6,7 @@
 //! size of the tree.
 
 mod ast;
+mod dialect;
 mod error;
 mod lexer;
 mod parser;

@@ -222,3 +222,81 @@ proptest! {
         }
     }
 }
+
+/// As Redis Stack's FT.EXPLAIN says.
+#[test]
+fn what_the_first_dialect_understands_differently_is_refused() {
+    let schema = schema();
+    let parsed = |text: &str| parse(text, &Options { first_dialect: true, ..Options::new(&schema) });
+    let alike = [
+        "hello world | foo",
+        "(hello world) | foo",
+        "-hello",
+        "world -hello",
+        "world ~hello",
+        "-hello -world",
+        "-(hello world)",
+        "hello (-world) foo",
+        "@t:hello",
+        "world @t:hello",
+        "@t:hello @u:world",
+        "@t:hello @g:{x}",
+        "@t:hello -@u:x",
+        "@t:(hello | world) foo",
+        "@t:hello \"foo bar\"",
+        "@t:hel* foo",
+        "@t:%hel% foo",
+        "@t|u:hello",
+        "@g:{foo bar | baz*} hello",
+        "@n:[(1 inf] hello",
+        "@l:[1 2 3 km]",
+        "hello=>{$weight:2}",
+        "(hello world)=>{$slop:1} foo",
+        "~%%hello%%",
+        "the hello",
+        "hello 12",
+        "*",
+        "*llo | \"a b\"",
+    ];
+    for text in alike {
+        let expected = parsed_with(text, &[]).map(|query| show(&query.root));
+        assert!(expected.is_ok(), "{text}");
+        assert_eq!(parsed(text).map(|query| show(&query.root)), expected, "{text}");
+    }
+    let different = [
+        "-hello world",
+        "~hello world",
+        "-@t:hello world",
+        "~@t:hello @u:x",
+        "hello -world foo",
+        "hello ~world (foo)",
+        "@t:hello world",
+        "@t:hello 12",
+        "@t:hello | world",
+        "@t|u:hello world",
+        "@t:hello @u:world foo",
+        "@t:(-hello world)",
+        "hello the | world",
+        "@g:{a} | @g:{b}",
+        "@g:{a} @n:[1 2] | hello",
+        "(@g:{a} | hello) foo",
+        "hello | -foo",
+        "w'h?l*'",
+        "$q",
+        "@g:{\"foo bar\"}",
+        "@g:{$q}",
+        "@n:[1]",
+        "@n:[$a 2]",
+        "@n==1",
+        "@n>1",
+        "ismissing(@i)",
+        "*=>[KNN 2 @v $q]",
+        "@v:[VECTOR_RANGE 1 $q]",
+    ];
+    for text in different {
+        assert_eq!(parsed(text).map(drop), Err(QueryError::Dialect), "{text}");
+    }
+    for text in ["@t:", "(hello", "hello)", "@n:[1 2", "=>"] {
+        assert!(parsed(text).is_err(), "{text}");
+    }
+}

@@ -10,8 +10,9 @@
 //!                 matching ones so far
 //! filter first    the filter is asked about all vectors; those that match are compared
 //! ```
-//! The more vectors match, the fewer must be asked about. Their share is not known: a first walk,
-//! and a sample of all vectors if that has not found enough, give an estimate.
+//! The more vectors match, the fewer must be asked about. Their share is not known: a sample of all
+//! vectors gives an estimate. A filter that is slow is asked for it only if a first walk has not
+//! found enough.
 
 use std::collections::{BinaryHeap, HashMap};
 
@@ -25,18 +26,30 @@ const ASKING: usize = 8;
 const ASKING_IN_ORDER: usize = 4;
 /// As both, if the filter is quick.
 const ASKING_QUICK: usize = 1;
-/// Vectors that could be compared with while a filter names one that may match, and answers.
-const NAMING: usize = 1;
+/// How much more than what seems cheaper it may cost to compare with all that match: the result is
+/// exact, and what a walk finds may not be.
+const EXACT: usize = 2;
 /// Vectors whose memory is fetched ahead.
 const AHEAD: usize = 4;
 /// Vectors in a sample, if there are [`SAMPLED`] times as many.
 const SAMPLE: usize = 200;
 const SAMPLED: usize = 16;
+/// Vectors in the sample for a quick filter.
+const SAMPLE_QUICK: usize = 1000;
+/// 2^64 divided by the golden ratio: its multiples are spread evenly.
+const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
+/// Vectors that a walk finds for each that shall match.
+const SPARE: f64 = 1.5;
 
 /// A filter.
 pub trait Matches {
     /// True if a vector matches.
     fn is_match(&mut self, id: u32) -> bool;
+
+    /// Keeps the numbers that match.
+    fn retain(&mut self, ids: &mut Vec<u32>) {
+        ids.retain(|&id| self.is_match(id));
+    }
 
     /// True if an answer takes no longer than comparing with a vector, roughly.
     fn is_quick(&self) -> bool {
@@ -48,6 +61,10 @@ pub trait Matches {
     fn few(&mut self, _most: usize) -> Option<Vec<u32>> {
         None
     }
+
+    /// Is told of vectors, roughly how many, that were compared with only because too few of those
+    /// before them matched.
+    fn compared_more(&mut self, _vectors: usize) {}
 
     /// Shows the numbers below `len` that match, in any order, after asking about `most` vectors
     /// at most.
@@ -119,6 +136,11 @@ impl Best {
     }
 }
 
+/// Candidates of a walk that finds `count` matching vectors, if this share matches.
+fn wanted(count: usize, share: f64) -> usize {
+    (count as f64 * SPARE / share) as usize
+}
+
 impl Graph {
     /// As [`Graph::search`], among vectors that match. The filter is asked about `effort` vectors
     /// at most. `None` if the search is not complete after comparing with `budget` vectors,
@@ -131,11 +153,21 @@ impl Graph {
         (effort, budget): (usize, usize),
         filter: &mut dyn Matches,
     ) -> Option<Vec<Hit>> {
-        let (mut ef, mut left, mut is_sampled) = (ef.max(count), budget, false);
+        let (mut ef, mut left, mut is_sampled) = (ef.max(count), budget, filter.is_quick());
         let (asking, in_order) =
             if filter.is_quick() { (ASKING_QUICK, ASKING_QUICK) } else { (ASKING, ASKING_IN_ORDER) };
-        if let Some(few) = filter.few(self.search_effort(ef) / (1 + NAMING)) {
+        if let Some(few) = filter.few(self.search_effort(ef)) {
             return self.scan_few(query, count, (effort, left), few, filter);
+        }
+        if filter.is_quick() && !self.is_scan_cheaper(ef) {
+            let share = self.sampled_share(filter);
+            let few_max = self.few_max(count, ef, share, (asking, in_order));
+            if share * (self.len() as f64) < 1.25 * few_max as f64
+                && let Some(few) = filter.few(few_max)
+            {
+                return self.scan_few(query, count, (effort, left), few, filter);
+            }
+            ef = ef.max(wanted(count, share));
         }
         let mut answers = Answers { filter, known: HashMap::new(), matching: 0, left: effort };
         while !self.is_scan_cheaper(ef) {
@@ -153,22 +185,21 @@ impl Graph {
             }
             if !std::mem::replace(&mut is_sampled, true) && self.len() >= SAMPLE * SAMPLED {
                 left = left.checked_sub(SAMPLE * asking)?;
-                let step = self.len() / SAMPLE;
-                for id in (0..SAMPLE).map(|at| (at * step) as u32) {
+                for id in self.sample(SAMPLE) {
                     answers.of(id);
                 }
             }
             let share = answers.share();
-            let wanted = (count as f64 * 1.5 / share) as usize;
+            let wanted = wanted(count, share);
             let (first, second) = self.scan_costs(count, share, (asking, in_order));
-            let walk = wanted.saturating_mul(WALK_STEPS + asking);
-            if let Some(few) = answers.filter.few(walk.min(first).min(second) / (1 + NAMING)) {
+            if let Some(few) = answers.filter.few(self.few_max(count, ef, share, (asking, in_order))) {
                 return self.scan_few(query, count, (answers.left, left), few, answers.filter);
             }
-            if walk > first.min(second) {
+            if wanted.saturating_mul(WALK_STEPS + asking) > first.min(second) {
                 break;
             }
             ef = wanted.clamp(ef * 2, ef * 16);
+            answers.filter.compared_more(ef.saturating_mul(WALK_STEPS));
         }
         left.checked_sub(self.len().saturating_mul(1 + asking))?;
         let (by_distance, by_filter) = self.scan_costs(count, answers.share(), (asking, in_order));
@@ -177,6 +208,28 @@ impl Graph {
             false => self.scan_by_filter(query, count, answers),
         };
         Some(best.into_hits())
+    }
+
+    /// Numbers in no regular distance: those of elements may follow a pattern, as what was added in
+    /// turns does. Equal graphs have equal samples.
+    fn sample(&self, count: usize) -> impl Iterator<Item = u32> {
+        let len = self.len() as u64;
+        (0..count as u64).map(move |at| (((at.wrapping_mul(GOLDEN) >> 32) * len) >> 32) as u32)
+    }
+
+    /// The share of vectors that a quick filter matches, roughly.
+    fn sampled_share(&self, filter: &mut dyn Matches) -> f64 {
+        let mut sample: Vec<u32> = self.sample(SAMPLE_QUICK).collect();
+        let len = sample.len() as f64;
+        filter.retain(&mut sample);
+        (sample.len() as f64 + 0.5) / (len + 0.5)
+    }
+
+    /// Up to how many vectors are compared if they are known to be all that can match.
+    fn few_max(&self, count: usize, ef: usize, share: f64, asking: (usize, usize)) -> usize {
+        let (first, second) = self.scan_costs(count, share, asking);
+        let walk = wanted(count, share).max(ef).saturating_mul(WALK_STEPS + asking.0);
+        walk.min(first).min(second).saturating_mul(EXACT)
     }
 
     /// The closest of vectors that a filter has named.
@@ -188,8 +241,10 @@ impl Graph {
         few: Vec<u32>,
         filter: &mut dyn Matches,
     ) -> Option<Vec<Hit>> {
-        budget.checked_sub(few.len().saturating_mul(1 + NAMING))?;
-        let matching: Vec<u32> = few.into_iter().take(effort).filter(|&id| filter.is_match(id)).collect();
+        budget.checked_sub(few.len())?;
+        let mut matching = few;
+        matching.truncate(effort);
+        filter.retain(&mut matching);
         let (mut best, lines) = (Best::new(count, matching.len()), self.vector_lines());
         for (at, &id) in matching.iter().enumerate() {
             if let Some(&ahead) = matching.get(at + AHEAD) {

@@ -11,7 +11,7 @@ use braid_base::relocation::Mover;
 use crate::codec::Codec;
 use crate::kernels;
 use crate::link::check;
-use crate::{Error, Graph, Loader, Metric, Quantisation, Query, Shape, SharedGraph};
+use crate::{Error, Graph, Loader, Matches, Metric, Quantisation, Query, Shape, SharedGraph};
 
 /// No limit of a search with a filter.
 const UNLIMITED: (usize, usize) = (usize::MAX, usize::MAX);
@@ -299,6 +299,90 @@ fn matching_vectors_are_found_whatever_their_share() {
         false
     });
     assert!(none.is_some_and(|found| found.is_empty()) && asked <= 700);
+}
+
+/// Counts what a walk is made wider for.
+struct Slow {
+    every: u32,
+    compared: usize,
+}
+
+impl Matches for Slow {
+    fn is_match(&mut self, id: u32) -> bool {
+        id.is_multiple_of(self.every)
+    }
+
+    fn compared_more(&mut self, vectors: usize) {
+        self.compared += vectors;
+    }
+}
+
+#[test]
+fn a_slow_filter_is_told_what_it_costs() {
+    let (mut data, mut random) = (Clusters::new(16, 200, 0.4, 29), fastrand::Rng::with_seed(30));
+    let mut graph = Graph::new(shape(Quantisation::I8, 16, 8)).unwrap();
+    for _ in 0..many(5000) {
+        add(&mut graph, &data.any(), &mut random);
+    }
+    let query = query(&graph, &data.any());
+    for (every, costs) in [(1, false), (20, unless_miri(1, 0) == 1)] {
+        let mut filter = Slow { every, compared: 0 };
+        graph.search_matching(&query, 10, 20, UNLIMITED, &mut filter).expect("no limit");
+        assert_eq!(filter.compared > 0, costs, "{every}");
+    }
+}
+
+/// Every so many in turn, of which it knows all.
+struct Turns {
+    every: u32,
+    rest: u32,
+    len: u32,
+    named: usize,
+}
+
+impl Matches for Turns {
+    fn is_match(&mut self, id: u32) -> bool {
+        id % self.every == self.rest
+    }
+
+    fn is_quick(&self) -> bool {
+        true
+    }
+
+    fn few(&mut self, most: usize) -> Option<Vec<u32>> {
+        let few: Vec<u32> = (0..self.len).filter(|id| id % self.every == self.rest).collect();
+        let few = (few.len() <= most).then_some(few);
+        self.named = self.named.max(few.as_ref().map_or(0, Vec::len));
+        few
+    }
+}
+
+/// What is wide for a walk and small beside all is compared as a whole, in one attempt.
+#[test]
+fn quick_filters_are_planned_by_a_sample() {
+    let (mut data, mut random) = (Clusters::new(16, 200, 0.4, 27), fastrand::Rng::with_seed(28));
+    let mut graph = Graph::new(shape(Quantisation::I8, 16, 8)).unwrap();
+    let len = many(10_000) as u32;
+    for _ in 0..len {
+        add(&mut graph, &data.any(), &mut random);
+    }
+    for (every, rest, is_named) in [(2, 1, false), (6, 5, true), (100, 50, true)] {
+        let (mut hits, mut all) = (0, 0);
+        for _ in 0..20 {
+            let query = query(&graph, &data.any());
+            let mut filter = Turns { every, rest, len, named: 0 };
+            let found = graph.search_matching(&query, 10, 100, UNLIMITED, &mut filter).expect("no limit");
+            if len >= 10_000 {
+                assert_eq!(filter.named > 0, is_named, "{every}");
+            }
+            let mut truth = graph.scan(&query, len as usize);
+            truth.retain(|hit| hit.id % every == rest);
+            truth.truncate(10);
+            hits += truth.iter().filter(|hit| found.contains(hit)).count();
+            all += truth.len();
+        }
+        assert!(hits as f64 >= 0.95 * all as f64, "{every}: {hits} of {all}");
+    }
 }
 
 /// A search within a budget is complete, or ends before it has done much more.

@@ -42,6 +42,8 @@ pub enum QueryError {
     VectorNotFiltered,
     #[error("Property `{0}` already exists in schema")]
     DistanceName(String),
+    #[error("DIALECT 1 understands this query in another way and is not supported: use DIALECT 2")]
+    Dialect,
     #[error("Query is too long")]
     TooLong,
     #[error("Query is nested too deeply")]

@@ -12,6 +12,7 @@
 //! asked of it, matches nothing.
 
 use super::ast::{Knn, Node, Query, Range, Shape, TagMatch, VectorOptions, Wanted};
+use super::dialect::is_alike;
 use super::error::QueryError;
 use super::lexer::{Lexeme, Placed, lex};
 use super::values::{geo_area, parse_number, set_attribute, set_vector_option};
@@ -38,6 +39,8 @@ pub struct Options<'a> {
     pub fields: u128,
     /// Shorter prefixes match nothing.
     pub prefix_len_min: usize,
+    /// What dialect 1 understands in another way is an error.
+    pub first_dialect: bool,
 }
 
 impl<'a> Options<'a> {
@@ -49,6 +52,7 @@ impl<'a> Options<'a> {
             keep_stop_words: false,
             fields: u128::MAX,
             prefix_len_min: 2,
+            first_dialect: false,
         }
     }
 }
@@ -80,7 +84,12 @@ pub fn parse(text: &str, options: &Options<'_>) -> Parsed<Query> {
     if text.len() > LEN_MAX {
         return Err(QueryError::TooLong);
     }
-    let mut parser = Parser { options, lexemes: lex(text), at: 0, depth: 0, nodes: 0 };
+    let lexemes = lex(text);
+    let is_stop_word = |word: &str| options.schema.stop_words.contains(&fold_case(word));
+    if options.first_dialect && !is_alike(&lexemes, is_stop_word) {
+        return Err(QueryError::Dialect);
+    }
+    let mut parser = Parser { options, lexemes, at: 0, depth: 0, nodes: 0 };
     if *parser.peek() == Lexeme::End {
         return Ok(Query { root: Node::nothing(), knn: None });
     }

@@ -18,13 +18,17 @@ use braid_base::relocation::Mover;
 use braid_containers::member_table::{Expiry, Member, Table};
 use braid_vectors::{Error, Found, Graph, Hit, Matches, Projection, Query, Shape, SharedGraph, State, Visit};
 
-use super::columns::{self, AttributeIndex, Attributes, Bound, Help};
+use super::columns::{self, AttributeIndex, Attributes, Behind, Bound, Help, Moment};
 use super::filter::Filter;
 
 /// Size from which on a snapshot shares the set, in bytes.
 const LARGE: usize = 64 * 1024;
 /// Position of the graph's first block for a defragmenter; the names' come before.
 const GRAPH: u64 = 1 << 48;
+/// Elements that are asked for at once.
+const AT_ONCE: usize = 1024;
+/// Vectors that a walk compares with while an attribute is read, roughly.
+const COMPARED: usize = 2;
 /// Before the text of an attribute.
 const HAS_ATTRIBUTE: u8 = 1;
 
@@ -47,8 +51,8 @@ pub struct VectorSet {
     removed: u64,
     /// Made by the first filter.
     pub(super) index: OnceLock<Arc<AttributeIndex>>,
-    /// In a shared copy, the index's ticket when it was taken.
-    copied_at: Option<u64>,
+    /// In a shared copy, how far the index was when it was taken.
+    copied_at: Option<Moment>,
 }
 
 /// An element's attribute in its member of the table.
@@ -276,7 +280,8 @@ impl VectorSet {
                 self.names.set(&name, &value, Expiry::Clear);
             }
         }
-        self.touch(&[id]);
+        // The last one has the number of the removed one, or was it.
+        self.touch(&[id, self.len() as u32]);
         true
     }
 
@@ -294,18 +299,20 @@ impl VectorSet {
             return Some(Vec::new());
         }
         if self.len() < columns::LEN_MIN {
-            return self.ask(query, (count, ef), limits, Matching::new(self, filter, None));
+            return self.ask(query, (count, ef), limits, Matching::new(self, filter, Columns::None));
         }
         let index = self.index.get_or_init(Arc::default);
-        if let Some(ticket) = self.copied_at {
-            index.build_for(ticket, self);
-            return self.ask(query, (count, ef), limits, Matching::new(self, filter, None));
+        if let Some(taken) = self.copied_at {
+            index.build_for(taken, self);
+            let mut behind = index.behind(taken);
+            let columns = if behind.is_ready(filter) { Columns::Behind(behind) } else { Columns::None };
+            return self.ask(query, (count, ef), limits, Matching::new(self, filter, columns));
         }
         let help = index.help(self, filter, limits.1 != usize::MAX);
         let columns = match &help {
-            Help::None => None,
+            Help::None => Columns::None,
             Help::Copy => return None,
-            Help::Ready(ready) => ready.bound(filter),
+            Help::Ready(ready) => ready.bound(filter).map_or(Columns::None, Columns::Ready),
         };
         self.ask(query, (count, ef), limits, Matching::new(self, filter, columns))
     }
@@ -352,10 +359,10 @@ impl VectorSet {
     /// A second owner of the same elements, sharing memory until either side changes them.
     pub fn cow(&self) -> VectorSet {
         let mut copy = self.with(self.graph.cow(), self.names.cow(), self.uid);
-        copy.copied_at = self.copied_at.or(Some(0));
+        copy.copied_at = self.copied_at.or(Some(Moment::default()));
         if let Some(index) = self.index.get() {
             copy.index = Arc::clone(index).into();
-            copy.copied_at = self.copied_at.or_else(|| Some(index.ticket()));
+            copy.copied_at = self.copied_at.or_else(|| Some(index.now()));
         }
         copy
     }
@@ -400,42 +407,89 @@ impl Attributes for VectorSet {
     }
 }
 
+/// The columns of a filter's members.
+enum Columns<'s> {
+    None,
+    Ready(Bound<'s>),
+    /// Those of the set of which this one is a copy.
+    Behind(Behind<'s>),
+}
+
 /// The elements that a filter matches.
 struct Matching<'s> {
     set: &'s VectorSet,
     filter: &'s Filter,
-    columns: Option<Bound<'s>>,
-    /// Attributes read.
+    columns: Columns<'s>,
+    /// Attributes read, and what took as long.
     asked: usize,
 }
 
 impl<'s> Matching<'s> {
-    fn new(set: &'s VectorSet, filter: &'s Filter, columns: Option<Bound<'s>>) -> Matching<'s> {
+    fn new(set: &'s VectorSet, filter: &'s Filter, columns: Columns<'s>) -> Matching<'s> {
         Matching { set, filter, columns, asked: 0 }
+    }
+
+    fn read(&mut self, id: u32) -> bool {
+        self.asked += 1;
+        self.set.attribute(id).is_some_and(|attribute| self.filter.matches(attribute))
     }
 }
 
 impl Matches for Matching<'_> {
     fn is_match(&mut self, id: u32) -> bool {
-        if let Some(answer) = self.columns.as_ref().and_then(|columns| columns.evaluate(self.filter, id)) {
-            return answer;
+        match &self.columns {
+            Columns::None => self.read(id),
+            Columns::Ready(columns) => match columns.evaluate(self.filter, id) {
+                Some(answer) => answer,
+                None => self.read(id),
+            },
+            Columns::Behind(_) => {
+                let mut ids = vec![id];
+                self.retain(&mut ids);
+                !ids.is_empty()
+            }
         }
-        self.asked += 1;
-        self.set.attribute(id).is_some_and(|attribute| self.filter.matches(attribute))
+    }
+
+    fn retain(&mut self, ids: &mut Vec<u32>) {
+        let Columns::Behind(behind) = &mut self.columns else {
+            return ids.retain(|&id| self.is_match(id));
+        };
+        let (set, filter, asked) = (self.set, self.filter, &mut self.asked);
+        behind.retain(filter, ids, |id| {
+            *asked += 1;
+            set.attribute(id).is_some_and(|attribute| filter.matches(attribute))
+        });
     }
 
     fn is_quick(&self) -> bool {
-        self.columns.is_some()
+        !matches!(self.columns, Columns::None)
+    }
+
+    fn compared_more(&mut self, vectors: usize) {
+        if !self.is_quick() {
+            self.asked += vectors / COMPARED;
+        }
     }
 
     fn few(&mut self, most: usize) -> Option<Vec<u32>> {
-        self.columns.as_ref()?.lookup(self.filter, most)
+        match &mut self.columns {
+            Columns::None => None,
+            Columns::Ready(columns) => columns.lookup(self.filter, most),
+            Columns::Behind(behind) => behind.lookup(self.filter, self.set.len(), most),
+        }
     }
 
     /// In the order of the table: an attribute need not be looked for then.
     fn each_match(&mut self, len: u32, most: usize, see: &mut dyn FnMut(u32)) {
-        if self.columns.is_some() {
-            return (0..len).take(most).filter(|&id| self.is_match(id)).for_each(see);
+        if self.is_quick() {
+            let len = len.min(u32::try_from(most).unwrap_or(u32::MAX));
+            for start in (0..len).step_by(AT_ONCE) {
+                let mut ids: Vec<u32> = (start..len.min(start.saturating_add(AT_ONCE as u32))).collect();
+                self.retain(&mut ids);
+                ids.into_iter().for_each(&mut *see);
+            }
+            return;
         }
         let with_attributes = self.set.names.iter().filter_map(|member| {
             attribute_of(member.value).and_then(|attribute| Some((number_of(member.value)?, attribute)))

@@ -12,7 +12,7 @@
 //! both. What counts as 0 in comparisons without being a number (other texts, lists, null) has no
 //! entry as a number: the order does not answer for ranges with 0 in them while there is any.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::hash::BuildHasher;
 use std::ops::RangeInclusive;
 
@@ -21,6 +21,7 @@ use smallvec::SmallVec;
 
 use super::super::filter::{Found, Value};
 use super::cell::{Cell, Content, hash_bits};
+use super::order::Order;
 
 /// Texts in the dictionary of a column, and their greatest length: what a few values are repeated
 /// for is compared without its attribute.
@@ -30,9 +31,6 @@ const TEXT_MAX: usize = 64;
 const ITEMS_MAX: usize = 64;
 /// In the order, above all numbers.
 const IS_TEXT: u32 = 1 << 31;
-/// Roughly what an entry of the order takes, with the unused part of its node.
-const ENTRY_BYTES: usize = 12;
-
 type Keys = SmallVec<[u32; 2]>;
 
 /// Elements whose keys do not follow from their cells.
@@ -42,7 +40,7 @@ type Listed = HashMap<u32, Keys, foldhash::fast::RandomState>;
 pub struct Column {
     name: Box<[u8]>,
     cells: Vec<Cell>,
-    order: BTreeSet<u64>,
+    order: Order,
     listed: Listed,
     texts: Vec<Box<[u8]>>,
     codes: HashMap<Box<[u8]>, u32, foldhash::fast::RandomState>,
@@ -67,7 +65,7 @@ impl Column {
         Column {
             name: name.into(),
             cells: Vec::new(),
-            order: BTreeSet::new(),
+            order: Order::default(),
             listed: HashMap::default(),
             texts: Vec::new(),
             codes: HashMap::default(),
@@ -111,7 +109,7 @@ impl Column {
             }
         }
         entries.sort_unstable();
-        self.order = entries.into_iter().collect();
+        self.order = Order::of_sorted(&entries);
     }
 
     /// Sets an element's member; elements before it that the column lacks are without one.
@@ -184,7 +182,7 @@ impl Column {
             _ => Keys::new(),
         });
         for key in keys {
-            self.order.remove(&entry(key, id));
+            self.order.remove(entry(key, id));
         }
         self.cells[id as usize] = Cell::new(Content::Missing);
     }
@@ -288,24 +286,27 @@ impl Column {
             return true;
         }
         let range = entry(*keys.start(), 0)..=entry(*keys.end(), u32::MAX);
-        let room = most.saturating_sub(found.len());
-        found.extend(self.order.range(range).take(room.saturating_add(1)).map(|&entry| entry as u32));
-        found.len() <= most
+        for entries in self.order.range(range) {
+            if entries.len() > most - found.len() {
+                return false;
+            }
+            found.extend(entries.iter().map(|&entry| entry as u32));
+        }
+        true
     }
 
     /// Bytes allocated, roughly.
     pub fn memory_bytes(&self) -> usize {
         let texts: usize = self.texts.iter().map(|text| 2 * text.len() + 48).sum();
         let listed = self.listed.capacity() * size_of::<(u32, Keys)>();
-        self.cells.capacity() * size_of::<Cell>() + self.order.len() * ENTRY_BYTES + texts + listed
+        self.cells.capacity() * size_of::<Cell>() + self.order.memory_bytes() + texts + listed
     }
 
     /// True if both have the same values and entries, whatever the numbers of their texts.
     #[cfg(test)]
     pub fn is_like(&self, other: &Column) -> bool {
-        let numbers = |column: &Column| -> Vec<u64> {
-            column.order.iter().copied().filter(|entry| entry >> 63 == 0).collect()
-        };
+        let numbers =
+            |column: &Column| -> Vec<u64> { column.order.iter().filter(|entry| entry >> 63 == 0).collect() };
         let counts = |column: &Column| {
             let listed: usize = column.listed.values().map(SmallVec::len).sum();
             (column.cells.len(), column.order.len(), listed, column.zeros, column.lists, column.long_lists)

@@ -125,6 +125,45 @@ fn apply<'a>(operator: Operator, left: Operand<'a>, right: Operand<'a>) -> Opera
     }
 }
 
+/// A filter that is one comparison of a member with a number, as many are: it needs no stack.
+pub struct Comparison {
+    operator: Operator,
+    number: f64,
+}
+
+impl Comparison {
+    pub fn of(filter: &Filter) -> Option<Comparison> {
+        let [Step::Member(0), Step::Constant(Value::Number(number)), Step::Apply(operator)] =
+            &filter.steps[..]
+        else {
+            return None;
+        };
+        let is_one = matches!(
+            operator,
+            Operator::Greater
+                | Operator::GreaterOrEqual
+                | Operator::Less
+                | Operator::LessOrEqual
+                | Operator::Equal
+                | Operator::NotEqual
+        );
+        is_one.then_some(Comparison { operator: *operator, number: *number })
+    }
+
+    /// For an element with this number.
+    #[inline]
+    pub fn holds(&self, number: f64) -> bool {
+        match self.operator {
+            Operator::Greater => number > self.number,
+            Operator::GreaterOrEqual => number >= self.number,
+            Operator::Less => number < self.number,
+            Operator::LessOrEqual => number <= self.number,
+            Operator::NotEqual => number != self.number,
+            _ => number == self.number,
+        }
+    }
+}
+
 /// `decisive` if one side is that, the other answer if both are known.
 fn either(left: Option<bool>, right: Option<bool>, decisive: bool) -> Option<bool> {
     if left == Some(decisive) || right == Some(decisive) {

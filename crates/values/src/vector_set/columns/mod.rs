@@ -5,6 +5,7 @@
 //! cell       a member of one attribute, in 8 bytes
 //! column     a member of all attributes: cells, and elements ordered by value
 //! evaluate   a filter on cells
+//! order      a sorted set of words
 //! lookup     the elements that may match a filter, from the orders
 //! ```
 //! A set has columns for the members that its filters name, once filters have read as many
@@ -16,22 +17,32 @@
 //! there. Meanwhile the set notes the elements that change ([`Building`]), and reads their
 //! attributes again when the columns arrive.
 //!
+//! A search in the background runs on a copy, and uses the columns of the set beside the set's own
+//! changes ([`Behind`]): the elements that changed last are known, and of those among them that
+//! changed after the copy was taken it reads its own attributes.
+//!
 //! Invariants: columns that are ready agree with the attributes of the set that owns them. Only
-//! that set uses them or writes to them; copies only ask and build. A copy builds only for the
-//! ticket that was current when it was taken, so the noted changes are all that it lacks.
+//! that set writes to them; a copy holds their lock for some elements at a time. A copy builds
+//! only for the ticket that was current when it was taken, so the noted changes are all that it
+//! lacks.
 
 mod cell;
 mod column;
 mod evaluate;
 mod lookup;
+mod order;
 
 #[cfg(test)]
 mod tests;
 
+use std::collections::{HashSet, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
+use smallvec::SmallVec;
+
 use super::filter::{Filter, member};
+use cell::Content;
 use column::Column;
 
 /// Fewest elements for which columns are worthwhile.
@@ -42,6 +53,11 @@ const AT_ONCE: usize = 4096;
 const COLUMNS_MAX: usize = 8;
 /// Changes that are noted while columns are made.
 const TOUCHED_MAX: usize = 65_536;
+/// The last changes that are known, while there are columns. A copy that lacks more reads
+/// attributes.
+const RECENT_MAX: usize = 4096;
+/// Elements for which a copy holds the columns at a time.
+const HELD: usize = 256;
 /// Attributes read, as a multiple of the elements, until columns are made, and until columns that
 /// have not arrived are given up.
 const ASKED_MIN: usize = 2;
@@ -74,6 +90,17 @@ struct State {
     last_ticket: u64,
     /// Changes since the last filter.
     unused: usize,
+    /// Elements that were changed, in all, and the last of them.
+    changes: u64,
+    recent: VecDeque<u32>,
+}
+
+/// How far the columns of a set were when a copy of it was taken.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Moment {
+    /// Of columns in the making; 0 without.
+    ticket: u64,
+    changes: u64,
 }
 
 /// The columns of a set, and how they come to be. The set and its copies own it.
@@ -99,11 +126,16 @@ pub enum Help<'i> {
 pub struct Ready<'i>(RwLockReadGuard<'i, State>);
 
 /// The columns of a filter's members, in its order.
-pub struct Bound<'c>(Vec<&'c Column>);
+pub struct Bound<'c> {
+    columns: SmallVec<[&'c Column; 4]>,
+    /// The whole filter, if it is that simple.
+    comparison: Option<evaluate::Comparison>,
+}
 
 fn bind<'c>(columns: &'c [Column], filter: &Filter) -> Option<Bound<'c>> {
     let of = |name: &[u8]| columns.iter().find(|column| column.name() == name);
-    filter.members.iter().map(|name| of(name)).collect::<Option<Vec<_>>>().map(Bound)
+    let columns = filter.members.iter().map(|name| of(name)).collect::<Option<_>>()?;
+    Some(Bound { columns, comparison: evaluate::Comparison::of(filter) })
 }
 
 impl Ready<'_> {
@@ -116,12 +148,85 @@ impl Bound<'_> {
     /// Whether an element matches; `None` if its attribute must be read to say.
     #[inline]
     pub fn evaluate(&self, filter: &Filter, id: u32) -> Option<bool> {
-        evaluate::evaluate(filter, &self.0, id)
+        if let Some(comparison) = &self.comparison
+            && let Content::Number(number) = self.columns[0].content(id)
+        {
+            return Some(comparison.holds(number));
+        }
+        evaluate::evaluate(filter, &self.columns, id)
     }
 
     /// The elements that may match, if that are known to be `most` or fewer.
     pub fn lookup(&self, filter: &Filter, most: usize) -> Option<Vec<u32>> {
-        lookup::lookup(filter, &self.0, most)
+        lookup::lookup(filter, &self.columns, most)
+    }
+}
+
+/// The columns of a set for a copy of it, which lacks the set's later changes.
+pub struct Behind<'i> {
+    index: &'i AttributeIndex,
+    /// The changes of which `changed` has the elements, or which the copy has.
+    known: u64,
+    changed: HashSet<u32, foldhash::fast::RandomState>,
+}
+
+impl Behind<'_> {
+    /// Runs a function with the columns of a filter's members and the elements for which they do
+    /// not hold; `None` if there are no such columns, or what has changed is not known any more.
+    fn with<R>(
+        &mut self,
+        filter: &Filter,
+        run: impl FnOnce(&Bound<'_>, &HashSet<u32, foldhash::fast::RandomState>) -> R,
+    ) -> Option<R> {
+        let state = self.index.read();
+        let bound = bind(&state.columns, filter)?;
+        let missed = usize::try_from(state.changes - self.known).ok()?;
+        if missed > state.recent.len() {
+            return None;
+        }
+        self.changed.extend(state.recent.range(state.recent.len() - missed..));
+        self.known = state.changes;
+        Some(run(&bound, &self.changed))
+    }
+
+    /// True if the columns can be used.
+    pub fn is_ready(&mut self, filter: &Filter) -> bool {
+        self.with(filter, |_, _| ()).is_some()
+    }
+
+    /// Keeps the elements of a copy that match. `read` says so from an element's attribute.
+    pub fn retain(&mut self, filter: &Filter, ids: &mut Vec<u32>, mut read: impl FnMut(u32) -> bool) {
+        let mut kept = 0;
+        for start in (0..ids.len()).step_by(HELD) {
+            let held = start..ids.len().min(start + HELD);
+            let mut answers: SmallVec<[Option<bool>; HELD]> = SmallVec::new();
+            let asked = &ids[held.clone()];
+            self.with(filter, |bound, changed| {
+                let of = |id: &u32| bound.evaluate(filter, *id).filter(|_| !changed.contains(id));
+                answers.extend(asked.iter().map(of));
+            });
+            answers.resize(held.len(), None);
+            for (at, answer) in held.zip(answers) {
+                let id = ids[at];
+                if answer.unwrap_or_else(|| read(id)) {
+                    ids[kept] = id;
+                    kept += 1;
+                }
+            }
+        }
+        ids.truncate(kept);
+    }
+
+    /// As [`Bound::lookup`], for a copy of so many elements.
+    pub fn lookup(&mut self, filter: &Filter, len: usize, most: usize) -> Option<Vec<u32>> {
+        self.with(filter, |bound, changed| {
+            let mut found = bound.lookup(filter, most)?;
+            found.extend(changed);
+            found.retain(|&id| (id as usize) < len);
+            found.sort_unstable();
+            found.dedup();
+            (found.len() <= most).then_some(found)
+        })?
     }
 }
 
@@ -152,6 +257,18 @@ impl State {
         self.columns.drain(..excess);
     }
 
+    /// Notes changes for copies. Those that happen while there are no columns are only counted.
+    fn note(&mut self, ids: &[u32]) {
+        self.changes += ids.len() as u64;
+        if self.columns.is_empty() && self.building.is_none() {
+            self.recent = VecDeque::new();
+            return;
+        }
+        self.recent.extend(ids);
+        let excess = self.recent.len().saturating_sub(RECENT_MAX);
+        self.recent.drain(..excess);
+    }
+
     fn missing(&self, filter: &Filter) -> Vec<Box<[u8]>> {
         let has = |name: &[u8]| self.columns.iter().any(|column| column.name() == name);
         filter.members.iter().filter(|name| !has(name)).cloned().collect()
@@ -172,9 +289,16 @@ impl AttributeIndex {
         self.asked.fetch_add(asked, Relaxed);
     }
 
-    /// The ticket of columns in the making, for a copy that is being taken; 0 without.
-    pub fn ticket(&self) -> u64 {
-        self.read().building.as_ref().map_or(0, |building| building.ticket)
+    /// For a copy that is being taken.
+    pub fn now(&self) -> Moment {
+        let state = self.read();
+        let ticket = state.building.as_ref().map_or(0, |building| building.ticket);
+        Moment { ticket, changes: state.changes }
+    }
+
+    /// The columns for a copy that was taken then.
+    pub fn behind(&self, taken: Moment) -> Behind<'_> {
+        Behind { index: self, known: taken.changes, changed: HashSet::default() }
     }
 
     /// Help for a filter of the set that owns the columns.
@@ -226,7 +350,8 @@ impl AttributeIndex {
     }
 
     /// Makes the columns for which a copy was taken, unless another copy does.
-    pub fn build_for(&self, ticket: u64, copy: &impl Attributes) {
+    pub fn build_for(&self, taken: Moment, copy: &impl Attributes) {
+        let ticket = taken.ticket;
         let names = {
             let mut state = self.write();
             let mine = state.building.as_mut().filter(|building| building.ticket == ticket);
@@ -245,6 +370,7 @@ impl AttributeIndex {
     pub fn touch(&self, ids: &[u32], set: &impl Attributes) {
         let mut state = self.write();
         let state = &mut *state;
+        state.note(ids);
         if let Some(building) = &mut state.building {
             building.touched.extend_from_slice(ids);
             if building.touched.len() > TOUCHED_MAX {
@@ -266,7 +392,9 @@ impl AttributeIndex {
 
     /// Bytes allocated, roughly.
     pub fn memory_bytes(&self) -> usize {
-        let columns: usize = self.read().columns.iter().map(Column::memory_bytes).sum();
-        size_of::<Arc<AttributeIndex>>() + size_of::<AttributeIndex>() + columns
+        let state = self.read();
+        let columns: usize = state.columns.iter().map(Column::memory_bytes).sum();
+        let recent = state.recent.capacity() * size_of::<u32>();
+        size_of::<Arc<AttributeIndex>>() + size_of::<AttributeIndex>() + columns + recent
     }
 }

@@ -8,7 +8,10 @@ use proptest::prelude::*;
 
 use super::super::VectorSet;
 use super::super::filter::Filter;
-use super::{ASKED_MIN, AT_ONCE, Attributes, COLUMNS_MAX, Help, LEN_MIN, UNUSED_MIN, bind, build, refresh};
+use super::{
+    ASKED_MIN, AT_ONCE, AttributeIndex, Attributes, COLUMNS_MAX, Help, LEN_MIN, RECENT_MAX, UNUSED_MIN, bind,
+    build, refresh,
+};
 
 /// Attributes without vectors.
 #[derive(Clone, Default)]
@@ -183,6 +186,44 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(512) })]
+
+    /// The copy was taken before all changes, and asks after each of some.
+    #[test]
+    fn columns_answer_for_a_copy_as_its_attributes_do(
+        first in prop::collection::vec(attribute(), 1..40), steps in prop::collection::vec(step(), 0..40),
+        filters in prop::collection::vec(filter(), 1..8),
+    ) {
+        let (mut texts, index) = (Texts(first), AttributeIndex::default());
+        index.write().columns = names().iter().map(|name| build(&texts, name)).collect();
+        let (copy, taken) = (texts.clone(), index.now());
+        let filters: Vec<_> = filters.iter().map(|text| Filter::compile(text.as_bytes()).expect("a filter")).collect();
+        let filters: Vec<_> = filters.iter().filter(|filter| !filter.members.is_empty()).collect();
+        let mut behind: Vec<_> = filters.iter().map(|_| index.behind(taken)).collect();
+        for number in 0..=steps.len() {
+            for (filter, behind) in filters.iter().zip(&mut behind) {
+                let is_match = |id: u32| copy.attribute(id).is_some_and(|attribute| filter.matches(attribute));
+                let all = 0..copy.len() as u32;
+                let mut kept: Vec<u32> = all.clone().collect();
+                behind.retain(filter, &mut kept, is_match);
+                let expected: Vec<u32> = all.filter(|&id| is_match(id)).collect();
+                prop_assert_eq!(&kept, &expected);
+                if let Some(few) = behind.lookup(filter, copy.len(), usize::MAX) {
+                    prop_assert!(few.is_sorted_by(|a, b| a < b));
+                    prop_assert!(few.iter().all(|&id| (id as usize) < copy.len()));
+                    prop_assert!(expected.iter().all(|id| few.contains(id)));
+                }
+            }
+            let Some(step) = steps.get(number) else { break };
+            if !texts.0.is_empty() || matches!(step, Step::Push(_)) {
+                let id = change(&mut texts, step);
+                index.touch(&[id, texts.len() as u32], &texts);
+            }
+        }
+    }
+}
+
 fn set_of(count: usize) -> VectorSet {
     let shape = Shape { metric: Metric::Cosine, quantisation: Quantisation::I8, dim: 2, links: 4 };
     let mut set = VectorSet::new(shape, None).expect("in range");
@@ -331,4 +372,40 @@ fn unused_columns_are_dropped() {
     assert!(!has_columns(&set, ".n"));
     let help = set.index.get().map(|index| matches!(index.help(&set, &filter, true), Help::None));
     assert_eq!(help, Some(true));
+}
+
+/// Attributes that filters of a set and its copies have read.
+fn asked(set: &VectorSet) -> usize {
+    set.index.get().map_or(0, |index| index.asked.load(std::sync::atomic::Ordering::Relaxed))
+}
+
+#[test]
+fn a_copy_uses_columns_while_the_set_changes() {
+    let mut set = set_of(LEN_MIN);
+    let filter = compiled(".n < 3 or .n == 255");
+    for _ in 0..=ASKED_MIN {
+        found(&set, &filter, usize::MAX);
+    }
+    assert!(has_columns(&set, ".n"));
+    let (copy, before) = (set.cow(), asked(&set));
+    let expected = Some(["e0", "e1", "e2", "e255"].map(str::to_owned).to_vec());
+    assert_eq!(found(&copy, &filter, usize::MAX), expected);
+    assert_eq!(asked(&set), before);
+    // The last one takes the number of the removed one.
+    set.remove(b"e0");
+    set.set_attribute(b"e1", Some(b"{\"n\":9}"));
+    set.put(b"new", &[1.0, 1.0], 4, Some(b"{\"n\":0}")).expect("fits");
+    assert_eq!(found(&copy, &filter, usize::MAX), expected);
+    let read = asked(&set) - before;
+    assert!((1..10).contains(&read), "{read}");
+    // More changes than are known: the copy reads its attributes.
+    for _ in 0..RECENT_MAX {
+        set.set_attribute(b"e2", Some(b"{}"));
+    }
+    assert_eq!(found(&copy, &filter, usize::MAX), expected);
+    assert!(asked(&set) - before >= LEN_MIN);
+    // A copy of now has all changes.
+    let (copy, before) = (set.cow(), asked(&set));
+    assert_eq!(found(&copy, &filter, usize::MAX), Some(vec!["e255".into(), "new".into()]));
+    assert_eq!(asked(&set), before);
 }
