@@ -79,7 +79,9 @@ const NEW: &[&str] = &["--redis-version", "8.0.6"];
 /// is also the one that has the latest commands (`newer.py`).
 #[test]
 fn ai_stack() {
-    for program in ["redis_py", "newer", "redisvl_index", "langgraph_saver", "langchain_store", "redis_om_models"] {
+    for program in
+        ["redis_py", "newer", "redisvl_index", "langgraph_saver", "langchain_store", "redis_om_models"]
+    {
         run("ai", "venv/bin/python", |folder| {
             let mut command = Command::new(folder.join("venv/bin/python"));
             command.args(["-W", "ignore"]).arg(folder.join(format!("{program}.py")));
