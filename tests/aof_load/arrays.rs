@@ -2,11 +2,9 @@
 //! Arrays survive a restart, with cursor and ring: after a kill, after a rewrite in either form,
 //! and after a save; and a replica has them.
 
-use braid_tests::{RawClient, TestServer, wait_for};
+use braid_tests::RawClient;
 
-use super::{Restarts, rewrite};
-
-const KEYS: [&str; 4] = ["plain", "far", "ring", "holes"];
+use super::restarts::{Restarts, digests};
 
 fn add(client: &mut RawClient, numbers: std::ops::Range<u64>) {
     for number in numbers {
@@ -23,40 +21,20 @@ fn add(client: &mut RawClient, numbers: std::ops::Range<u64>) {
 
 /// Content, cursor and the size of the ring (which decides what ARRING with another size keeps).
 fn digest(client: &mut RawClient) -> String {
-    let digests = KEYS.map(|key| client.call(&format!("DEBUG DIGEST-VALUE {key}")).to_string());
-    digests.join(" ")
+    assert_eq!(client.call("ARNEXT far").to_string(), "(nil)");
+    digests(client, &["plain", "far", "ring", "holes"])
 }
 
 #[test]
 fn arrays_survive_kills_rewrites_and_saves() {
     for restarts in Restarts::in_both_forms() {
-        let (server, mut client) = restarts.start();
-        add(&mut client, 0..150);
-        let before = digest(&mut client);
-        drop(server);
-        let (server, mut client) = restarts.start();
-        assert_eq!(digest(&mut client), before);
-        rewrite(&mut client);
-        add(&mut client, 150..230);
-        let before = digest(&mut client);
-        drop(server);
-        let (server, mut client) = restarts.start();
-        assert_eq!(digest(&mut client), before);
-        rewrite(&mut client);
-        drop(server);
-        let (server, mut client) = restarts.start();
-        assert_eq!(digest(&mut client), before, "from the rewrite alone");
-        assert_eq!(client.call("ARNEXT far").to_string(), "(nil)");
-        client.ok("DEBUG RELOAD");
-        assert_eq!(digest(&mut client), before);
-        let port = server.port().to_string();
-        let replica =
-            TestServer::start(&["--replicaof", "127.0.0.1", &port, "--enable-debug-command", "yes"]);
-        let mut its = replica.connect();
-        wait_for("the replica has them", || digest(&mut its) == before);
-        add(&mut client, 230..250);
-        client.call("ARRING ring 7 smaller");
-        let after = digest(&mut client);
-        wait_for("the replica has the others", || digest(&mut its) == after);
+        let mut parts = [0..150, 150..230, 230..250].into_iter();
+        let change = |client: &mut RawClient| {
+            add(client, parts.next().expect("another part"));
+            if parts.len() == 0 {
+                client.call("ARRING ring 7 smaller");
+            }
+        };
+        restarts.keep(change, digest);
     }
 }

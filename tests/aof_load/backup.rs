@@ -202,6 +202,24 @@ fn a_backup_has_its_errors() {
     assert!(status(&mut client, "error").contains("another dataset"), "{}", status(&mut client, "error"));
 }
 
+/// The end of the server ends the backup as well, whether or not there is an append-only file.
+#[test]
+fn a_backup_ends_at_shutdown() {
+    if !is_braid() {
+        return;
+    }
+    for appendonly in ["no", "yes"] {
+        let mut server = TestServer::start(&[&ARGUMENTS[..], &["--appendonly", appendonly]].concat());
+        let mut client = server.connect();
+        client.ok("BACKUP START");
+        wait_for_state(&mut client, "incrementing");
+        client.send(b"SHUTDOWN NOSAVE\r\n");
+        server.wait();
+        let log = server.log();
+        assert!(log.contains("The backup has failed: the server was shut down"), "{appendonly}: {log}");
+    }
+}
+
 /// A folder that cannot be made, and one whose disk is full, are told; clients are served.
 #[test]
 fn a_backup_without_room_fails() {

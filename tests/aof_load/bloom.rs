@@ -4,7 +4,8 @@
 
 use braid_tests::{RawClient, Value};
 
-use super::{Restarts, rewrite};
+use super::restarts::Restarts;
+use super::rewrite;
 
 /// Adds items in batches; every request must be acknowledged.
 fn add(client: &mut RawClient, items: std::ops::Range<u32>) {

@@ -4,7 +4,8 @@
 
 use braid_tests::RawClient;
 
-use super::{Restarts, rewrite};
+use super::restarts::Restarts;
+use super::rewrite;
 
 /// Changes the document in every way, for each number once.
 fn change(client: &mut RawClient, numbers: std::ops::Range<u32>) {

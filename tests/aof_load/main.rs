@@ -12,6 +12,7 @@ mod bloom;
 mod corpus;
 mod json;
 mod protection;
+mod restarts;
 mod search;
 mod sketches;
 mod stream_names;
@@ -114,31 +115,6 @@ impl DataFolder {
         let text = fs::read_to_string(&path).expect("text");
         assert_eq!(status.and_then(|status| status.code()), Some(1), "{text}");
         text
-    }
-}
-
-/// A folder for servers, one after the other, that lose nothing when they are killed.
-struct Restarts {
-    place: DataFolder,
-    /// Whether rewritten append-only files begin with a dump: `yes` or `no`.
-    preamble: &'static str,
-}
-
-impl Restarts {
-    /// One folder for each form of rewritten files; none unless Braid is tested.
-    fn in_both_forms() -> impl Iterator<Item = Restarts> {
-        let forms = ["yes", "no"].into_iter().filter(|_| is_braid());
-        forms.map(|preamble| Restarts { place: DataFolder::new(), preamble })
-    }
-
-    /// Starts a server, and connects. Dropping the server kills it.
-    fn start(&self) -> (TestServer, RawClient) {
-        let form = ["--aof-use-rdb-preamble", self.preamble];
-        let server = self
-            .place
-            .start(&[&form[..], &["--appendfsync", "always", "--enable-debug-command", "yes"]].concat());
-        let client = server.connect();
-        (server, client)
     }
 }
 

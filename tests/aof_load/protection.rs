@@ -4,7 +4,8 @@
 
 use braid_tests::{RawClient, TestServer, Value, wait_for};
 
-use super::{Restarts, rewrite};
+use super::restarts::Restarts;
+use super::rewrite;
 
 const KEYS: [&str; 7] = ["text", "number", "large", "later", "sorted", "ranked", "imported"];
 

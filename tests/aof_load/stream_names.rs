@@ -4,7 +4,8 @@
 
 use braid_tests::{RawClient, TestServer, Value, wait_for};
 
-use super::{Restarts, rewrite};
+use super::restarts::Restarts;
+use super::rewrite;
 
 /// What a server knows of the stream's names and released entries.
 fn known(client: &mut RawClient) -> (String, String) {

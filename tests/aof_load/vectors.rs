@@ -8,7 +8,8 @@ use braid_tests::random::{number, source};
 use braid_tests::server::is_braid;
 use braid_tests::{RawClient, TestServer, Value, request, wait_for};
 
-use super::{DataFolder, Restarts, rewrite};
+use super::restarts::Restarts;
+use super::{DataFolder, rewrite};
 
 /// Adds, replaces and removes elements of a plain and of a projected set.
 fn change(client: &mut RawClient, numbers: std::ops::Range<u32>) {

@@ -57,9 +57,14 @@ struct Present<'f> {
 
 /// The folder of the append-only file, as configured.
 pub fn append_only_folder(config: &Config) -> Folder {
-    // The current directory is `dir`, which may have changed by the time the work ends.
+    folder_in_dir(config, &config.appenddirname())
+}
+
+/// A folder inside of `dir` with files of these names.
+pub(crate) fn folder_in_dir(config: &Config, name: &str) -> Folder {
+    // Absolute: the current directory is `dir`, which may have changed by the time the work ends.
     let dir = std::env::current_dir().unwrap_or_default();
-    Folder::new(dir.join(&*config.appenddirname()), &*config.appendfilename())
+    Folder::new(dir.join(name), &*config.appendfilename())
 }
 
 /// Loads the append-only file while the world is stopped. Nothing may expire in the transaction

@@ -47,9 +47,9 @@ pub enum Rewriting {
     Scheduled,
 }
 
-/// Why a rewrite failed.
+/// Why no base was written, for the append-only file or a backup.
 #[derive(Debug, thiserror::Error)]
-enum RewriteError {
+pub(crate) enum BaseError {
     #[error(transparent)]
     Folder(#[from] FolderError),
     #[error(transparent)]
@@ -58,7 +58,8 @@ enum RewriteError {
     Io(#[from] io::Error),
     #[error("another snapshot is under way")]
     Busy,
-    #[error("the append-only file was switched off")]
+    /// By whoever says why.
+    #[error("it was stopped")]
     Stopped,
 }
 
@@ -250,7 +251,7 @@ fn rewrite_in_background(engine: &Engine) {
         Err(error) => log::warn!("Background AOF rewrite terminated with error: {error}"),
     }
     engine.append_only.last_copied_bytes.store(engine.background_save.copied_bytes(), Relaxed);
-    if matches!(outcome, Err(RewriteError::Busy)) {
+    if matches!(outcome, Err(BaseError::Busy)) {
         // A BGSAVE started first: the rewrite waits for it, which is not a failure.
         engine.append_only.scheduled.store(true, SeqCst);
         engine.append_only.rewriting.store(false, SeqCst);
@@ -275,7 +276,7 @@ fn end_rewrite(engine: &Engine, failed: bool) {
 }
 
 /// Runs a rewrite and returns the size of all files afterwards.
-fn write_base(engine: &Engine) -> Result<u64, RewriteError> {
+fn write_base(engine: &Engine) -> Result<u64, BaseError> {
     let state = &engine.append_only;
     let folder = append_only_folder(&engine.config);
     folder.create()?;
@@ -307,7 +308,7 @@ fn write_base(engine: &Engine) -> Result<u64, RewriteError> {
     let (cut, cut_offset) = {
         let world = world::stop(engine);
         if state.progress.is_stopped() {
-            return Err(RewriteError::Stopped);
+            return Err(BaseError::Stopped);
         }
         let forms = &engine.background_save.forms;
         let cut = braid_persistence::cut(&engine.keyspace, &world, forms, old_forms_limit(), settings.form());
@@ -321,7 +322,7 @@ fn write_base(engine: &Engine) -> Result<u64, RewriteError> {
             }
         }
         settings.read_functions(engine);
-        (cut.ok_or(RewriteError::Busy)?, engine.keyspace.journal.end())
+        (cut.ok_or(BaseError::Busy)?, engine.keyspace.journal.end())
     };
     state.appender.pause_syncs(engine.config.no_appendfsync_on_rewrite());
     let notes = settings.notes();
@@ -331,7 +332,7 @@ fn write_base(engine: &Engine) -> Result<u64, RewriteError> {
         // Serializes with switching the file off and on.
         let mut files = state.state.lock();
         if state.progress.is_stopped() {
-            return Err(RewriteError::Stopped);
+            return Err(BaseError::Stopped);
         }
         if on && awaits_base {
             let info = manifest.begin_incr(folder.name());
@@ -380,8 +381,7 @@ pub fn append_only_cron(engine: &Engine, now_ms: i64) {
         return;
     }
     journal_room::watch_journal(engine, now_ms);
-    let is_busy = state.rewriting.load(Relaxed) || background_save::is_saving(engine);
-    if is_busy || engine.persistence.progress.active.load(Relaxed) {
+    if background_save::is_busy(engine) || engine.persistence.progress.active.load(Relaxed) {
         return;
     }
     let failures = state.failures.load(Relaxed);

@@ -43,7 +43,7 @@ pub fn old_forms_limit() -> usize {
 /// If a save or a rewrite is in progress, or the thread cannot be started.
 pub fn save_in_background(engine: &Engine, world: &World<'_>) -> Result<(), NotBegun> {
     let state = &engine.background_save;
-    if is_saving(engine) || engine.append_only.rewriting.load(Relaxed) {
+    if is_busy(engine) {
         return Err(NotBegun::InProgress);
     }
     let (sender, receiver) = channel::<Cut>();
@@ -111,6 +111,11 @@ pub fn is_saving(engine: &Engine) -> bool {
         || engine.persistence.backup.phase() == Phase::Snapshotting
 }
 
+/// [`is_saving`], or a rewrite of the append-only file is running: the next snapshot must wait.
+pub(crate) fn is_busy(engine: &Engine) -> bool {
+    is_saving(engine) || engine.append_only.rewriting.load(Relaxed)
+}
+
 /// After FLUSHALL: cancels a save of the removed keys, and with save points writes an empty
 /// dump file, as users of FLUSHALL expect.
 pub fn save_after_flush(engine: &Engine, world: &World<'_>) {
@@ -136,8 +141,7 @@ pub fn finish_background_save(engine: &Engine) {
 /// outside of the gate.
 pub fn save_if_due(engine: &Engine, now_ms: i64) {
     let state = &engine.background_save;
-    let is_busy = is_saving(engine) || engine.append_only.rewriting.load(Relaxed);
-    if is_busy || engine.persistence.progress.active.load(Relaxed) {
+    if is_busy(engine) || engine.persistence.progress.active.load(Relaxed) {
         return;
     }
     let now_s = now_ms / 1000;

@@ -10,10 +10,7 @@
 //!
 //! A backup never makes clients wait: if its disk is too slow, it fails.
 
-use std::io;
-use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use braid_base::clock::unix_ms;
@@ -21,11 +18,13 @@ use braid_executor::engine::Engine;
 use braid_executor::journal_uses::{self, FOR_BACKUP};
 use braid_executor::processors::{self, Work};
 use braid_executor::{threads, world};
-use braid_persistence::SaveError;
+use braid_persistence::Cut;
 use braid_persistence::aof::backup::{Phase, Run};
-use braid_persistence::aof::{Folder, FolderError, Manifest, Policy};
+use braid_persistence::aof::{Folder, Manifest, Policy};
+use braid_persistence::files::File;
 
-use crate::append_only::begin_increment;
+use crate::aof_load::folder_in_dir;
+use crate::append_only::{BaseError, begin_increment};
 use crate::background_save::{self, old_forms_limit};
 use crate::saving::Settings;
 
@@ -34,30 +33,6 @@ const BEHIND_MAX: u64 = 256 << 20;
 /// How long a backup that waits for another snapshot looks for its end.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Why a backup failed.
-#[derive(Debug, thiserror::Error)]
-enum BackupError {
-    #[error(transparent)]
-    Folder(#[from] FolderError),
-    #[error(transparent)]
-    Save(#[from] SaveError),
-    #[error("{0}")]
-    Io(#[from] io::Error),
-    /// Whoever ended it has said why.
-    #[error("it was ended")]
-    Ended,
-}
-
-fn folder_of(engine: &Engine) -> Folder {
-    // Absolute, because CONFIG SET dir may change the working folder meanwhile.
-    let dir = std::env::current_dir().unwrap_or_default();
-    Folder::new(dir.join(&*engine.config.backupdirname()), &*engine.config.appendfilename())
-}
-
-fn paths(folder: &Folder, manifest: &Manifest) -> Vec<PathBuf> {
-    manifest.data().map(|(_, info)| folder.path(&info.name)).collect()
-}
-
 /// Begins a backup, which goes on in the background.
 ///
 /// # Errors
@@ -65,38 +40,25 @@ fn paths(folder: &Folder, manifest: &Manifest) -> Vec<PathBuf> {
 pub fn start(engine: &Engine) -> Result<(), String> {
     let backup = &engine.persistence.backup;
     let mut run = backup.run.lock();
-    if run.phase.is_under_way() {
-        return Err("ERR a backup is already in progress".into());
-    }
-    if run.phase == Phase::Sealed {
-        return Err("ERR a sealed backup exists, remove it with BACKUP CLEANUP first".into());
-    }
+    run.may_start()?;
     remove_files(&mut run);
-    let folder = folder_of(engine);
+    let folder = folder_in_dir(&engine.config, &engine.config.backupdirname());
     folder.create().map_err(|error| format!("ERR {error}"))?;
     if folder.has_files().map_err(|error| format!("ERR {error}"))? {
         return Err("ERR the backup directory is not empty".into());
     }
-    let number = run.number + 1;
-    *run = Run {
-        number,
-        phase: Phase::Pending,
-        start_s: unix_ms() / 1000,
-        folder: Some(folder.clone()),
-        writer: run.writer.take(),
-        ..Run::default()
-    };
+    let number = run.begin(folder.clone(), unix_ms() / 1000);
     backup.progress.begin();
     let thread = threads::spawn(engine, "backup", move |engine| {
         processors::bind_thread(engine, Work::Save);
         match make(engine, &folder, number) {
             Ok(()) => log::info!("The base of the backup is complete"),
-            Err(BackupError::Ended) => {}
+            Err(BaseError::Stopped) => {}
             Err(error) => fail(engine, Some(number), &error.to_string()),
         }
     });
     if let Err(error) = thread {
-        (run.phase, run.error) = (Phase::Failed, error.to_string());
+        run.fail(None, &error.to_string());
         return Err(format!("ERR {error}"));
     }
     log::info!("A backup is begun");
@@ -104,7 +66,7 @@ pub fn start(engine: &Engine) -> Result<(), String> {
 }
 
 /// Writes the base, and begins to write changes.
-fn make(engine: &Engine, folder: &Folder, number: u64) -> Result<(), BackupError> {
+fn make(engine: &Engine, folder: &Folder, number: u64) -> Result<(), BaseError> {
     let backup = &engine.persistence.backup;
     // The writer of an earlier backup that failed ends soon.
     let earlier = backup.run.lock().writer.take();
@@ -114,40 +76,17 @@ fn make(engine: &Engine, folder: &Folder, number: u64) -> Result<(), BackupError
     let mut manifest = Manifest::default();
     let incr = manifest.begin_incr(folder.name());
     let mut settings = Settings::for_base(engine, folder, &mut manifest);
-    let file = folder.open_incr(&incr.name)?;
-    backup.run.lock().manifest = manifest.clone();
+    let mut file = Some(folder.open_incr(&incr.name)?);
+    backup.run.lock().manifest = manifest;
     let cut = loop {
-        let is_busy = background_save::is_saving(engine) || engine.append_only.rewriting.load(Relaxed);
-        if !is_busy {
-            let world = world::stop(engine);
-            let mut run = backup.run.lock();
-            if run.number != number || run.phase != Phase::Pending {
-                return Err(BackupError::Ended);
-            }
-            let forms = &engine.background_save.forms;
-            let form = settings.form();
-            if let Some(cut) =
-                braid_persistence::cut(&engine.keyspace, &world, forms, old_forms_limit(), form)
-            {
-                begin_increment(engine, &file)?;
-                let (appender, reader) = (Arc::clone(&backup.appender), engine.keyspace.journal.reader());
-                // This writer looks for changes once a second: only the append-only file's own may
-                // sleep in the journal until there are some.
-                appender.set_policy(&engine.keyspace.journal, Policy::Always);
-                appender.begin(&reader, engine.replication.history().dataset());
-                run.writer = Some(threads::spawn(engine, "backup-aof", move |engine| {
-                    processors::bind_thread(engine, Work::Background);
-                    appender.run(&engine.keyspace.journal, reader, file);
-                })?);
-                journal_uses::set_journal_use(engine, FOR_BACKUP, true);
-                settings.read_functions(engine);
-                run.phase = Phase::Snapshotting;
-                break cut;
-            }
+        if !background_save::is_busy(engine)
+            && let Some(cut) = begin_changes(engine, number, &mut file, &mut settings)?
+        {
+            break cut;
         }
         let mut run = backup.run.lock();
-        if run.number != number || run.phase != Phase::Pending {
-            return Err(BackupError::Ended);
+        if !run.is_at(number, Phase::Pending) {
+            return Err(BaseError::Stopped);
         }
         backup.changed.wait_for(&mut run, LOOK);
     };
@@ -155,13 +94,45 @@ fn make(engine: &Engine, folder: &Folder, number: u64) -> Result<(), BackupError
     let options = settings.options(&notes);
     braid_persistence::write_snapshot(&engine.keyspace, cut, &options, &backup.progress)?;
     let mut run = backup.run.lock();
-    if run.number != number || run.phase != Phase::Snapshotting {
-        return Err(BackupError::Ended);
+    if !run.is_at(number, Phase::Snapshotting) {
+        return Err(BaseError::Stopped);
     }
     run.phase = Phase::Incrementing;
-    run.files = paths(folder, &manifest).into_iter().take(1).collect();
-    backup.changed.notify_all();
     Ok(())
+}
+
+/// Makes the cut, and begins to write changes from there on to `file`, which is taken; `None` while
+/// another snapshot is being written.
+fn begin_changes(
+    engine: &Engine,
+    number: u64,
+    file: &mut Option<File>,
+    settings: &mut Settings,
+) -> Result<Option<Cut>, BaseError> {
+    let (backup, journal) = (&engine.persistence.backup, &engine.keyspace.journal);
+    let world = world::stop(engine);
+    let mut run = backup.run.lock();
+    if !run.is_at(number, Phase::Pending) {
+        return Err(BaseError::Stopped);
+    }
+    let forms = &engine.background_save.forms;
+    let cut = braid_persistence::cut(&engine.keyspace, &world, forms, old_forms_limit(), settings.form());
+    if let Some(file) = file.take_if(|_| cut.is_some()) {
+        begin_increment(engine, &file)?;
+        let (appender, reader) = (Arc::clone(&backup.appender), journal.reader());
+        // This writer looks for changes once a second: only the append-only file's own may sleep in
+        // the journal until there are some.
+        appender.set_policy(journal, Policy::Always);
+        appender.begin(&reader, engine.replication.history().dataset());
+        run.writer = Some(threads::spawn(engine, "backup-aof", move |engine| {
+            processors::bind_thread(engine, Work::Background);
+            appender.run(&engine.keyspace.journal, reader, file);
+        })?);
+        journal_uses::set_journal_use(engine, FOR_BACKUP, true);
+        settings.read_functions(engine);
+        run.phase = Phase::Snapshotting;
+    }
+    Ok(cut)
 }
 
 /// Ends a backup that is not sealed, of this number if one is given. Its files stay until the next
@@ -169,14 +140,11 @@ fn make(engine: &Engine, folder: &Folder, number: u64) -> Result<(), BackupError
 fn fail(engine: &Engine, number: Option<u64>, why: &str) {
     let backup = &engine.persistence.backup;
     let mut run = backup.run.lock();
-    if !run.phase.is_under_way() || number.is_some_and(|number| number != run.number) {
-        return;
+    if run.fail(number, why) {
+        log::warn!("The backup has failed: {why}");
+        stop_writing(engine, &run);
+        backup.changed.notify_all();
     }
-    log::warn!("The backup has failed: {why}");
-    (run.phase, run.error) = (Phase::Failed, why.to_owned());
-    run.files.clear();
-    stop_writing(engine, &run);
-    backup.changed.notify_all();
 }
 
 /// Lets the writer end after what is journalled now. The end is exact if the world is stopped.
@@ -203,15 +171,9 @@ pub fn finish(engine: &Engine) {
 /// # Errors
 /// If no backup is under way that is not sealed.
 pub fn abort(engine: &Engine) -> Result<(), String> {
-    let phase = engine.persistence.backup.phase();
-    match phase {
-        Phase::Pending | Phase::Snapshotting | Phase::Incrementing => {
-            fail(engine, None, "aborted by BACKUP ABORT");
-            Ok(())
-        }
-        Phase::Sealing | Phase::Sealed => Err("ERR the backup is sealed, use BACKUP CLEANUP".into()),
-        Phase::Idle | Phase::Failed => Err("ERR no backup is in progress".into()),
-    }
+    engine.persistence.backup.run.lock().may_abort()?;
+    fail(engine, None, "aborted by BACKUP ABORT");
+    Ok(())
 }
 
 /// BACKUP SEAL: waits until all changes so far are on disk. The calling thread is outside of the
@@ -224,14 +186,7 @@ pub fn seal(engine: &Engine) -> Result<(), String> {
     let writer = {
         let world = world::stop(engine);
         let mut run = backup.run.lock();
-        match run.phase {
-            Phase::Incrementing => {}
-            Phase::Pending | Phase::Snapshotting => {
-                return Err("ERR the snapshot of the backup is not complete yet".into());
-            }
-            Phase::Sealing | Phase::Sealed => return Err("ERR the backup is already sealed".into()),
-            Phase::Idle | Phase::Failed => return Err("ERR no backup is in progress".into()),
-        }
+        run.may_seal()?;
         run.phase = Phase::Sealing;
         stop_writing(engine, &run);
         drop(world);
@@ -254,11 +209,6 @@ pub fn seal(engine: &Engine) -> Result<(), String> {
         fail(engine, None, &why);
         return Err(format!("ERR {why}"));
     }
-    if let Some(folder) = &run.folder {
-        let mut files = paths(folder, &run.manifest);
-        files.push(folder.manifest_path());
-        run.files = files;
-    }
     (run.phase, run.end_s) = (Phase::Sealed, unix_ms() / 1000);
     log::info!("The backup is sealed");
     Ok(())
@@ -270,18 +220,17 @@ pub fn seal(engine: &Engine) -> Result<(), String> {
 /// If there is no backup that is sealed or has failed.
 pub fn clean_up(engine: &Engine) -> Result<(), String> {
     let mut run = engine.persistence.backup.run.lock();
-    if !matches!(run.phase, Phase::Sealed | Phase::Failed) {
-        return Err("ERR there is no sealed or failed backup".into());
-    }
+    run.may_clean_up()?;
     remove_files(&mut run);
-    *run = Run { number: run.number, writer: run.writer.take(), ..Run::default() };
+    run.reset();
     Ok(())
 }
 
 /// Removes the files of the last backup, also those that are not complete.
 fn remove_files(run: &mut Run) {
-    let Some(folder) = run.folder.take() else { return };
-    folder.remove(&run.manifest);
+    if let Some(folder) = run.folder.take() {
+        folder.remove(&run.manifest);
+    }
 }
 
 /// Ends a backup whose disk is too slow or fails, and removes a sealed one after its time. Called
@@ -305,8 +254,9 @@ pub fn backup_cron(engine: &Engine, now_ms: i64) {
             let seconds = i64::from(engine.config.backup_sealed_ttl_seconds());
             if seconds > 0 && now_ms / 1000 - end_s >= seconds {
                 log::info!("The sealed backup is removed after backup-sealed-ttl");
-                // Another one can have removed it meanwhile.
-                let _ = clean_up(engine);
+                // Not on this thread, which has clients. It does nothing if they were removed
+                // meanwhile, and is begun again if there is no thread now.
+                let _ = threads::spawn(engine, "backup-cleanup", |engine| _ = clean_up(engine));
             }
         }
         _ => {}

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use braid_base::number;
 use braid_executor::durability::{self, AckTarget, NO_FILE};
-use braid_executor::{Call, Row, blocking};
+use braid_executor::{Call, Engine, Row, blocking};
 use braid_spec::{Category, CommandError, CommandResult, Flags, Group, Scope};
 
 use crate::append_only::{self, Rewriting};
@@ -114,42 +114,42 @@ const BACKUP_SUBCOMMANDS: &[Row] = &[
     ),
 ];
 
-/// A reply to a request that succeeds or has a text for the client.
-fn reply_outcome(call: &mut Call, outcome: Result<(), String>) -> CommandResult {
-    outcome.map_err(CommandError::text)?;
+/// Does what may have to wait for the disk in the background, where the client may wait.
+fn backup_outcome(call: &mut Call, work: fn(&Engine) -> Result<(), String>) -> CommandResult {
+    if call.may_leave(false) {
+        return call.work_in_background(move |engine, answer| match work(engine) {
+            Ok(()) => answer.give_ok(),
+            Err(error) => answer.give_error(&CommandError::text(error)),
+        });
+    }
+    work(call.engine).map_err(CommandError::text)?;
     call.reply.ok();
     Ok(())
 }
 
 fn backup_start(call: &mut Call) -> CommandResult {
-    let outcome = backup::start(call.engine);
-    reply_outcome(call, outcome)
+    backup_outcome(call, backup::start)
 }
 
 fn backup_abort(call: &mut Call) -> CommandResult {
-    let outcome = backup::abort(call.engine);
-    reply_outcome(call, outcome)
+    backup_outcome(call, backup::abort)
 }
 
 fn backup_cleanup(call: &mut Call) -> CommandResult {
-    let outcome = backup::clean_up(call.engine);
-    reply_outcome(call, outcome)
+    backup_outcome(call, backup::clean_up)
 }
 
 fn backup_seal(call: &mut Call) -> CommandResult {
     if !call.may_leave(false) {
         return Err(CommandError::text("ERR BACKUP SEAL waits for the disk, which a script cannot"));
     }
-    call.work_in_background(|engine, answer| match backup::seal(engine) {
-        Ok(()) => answer.give_ok(),
-        Err(error) => answer.give_error(&CommandError::text(error)),
-    })
+    backup_outcome(call, backup::seal)
 }
 
 fn backup_list(call: &mut Call) -> CommandResult {
-    let run = call.engine.persistence.backup.run.lock();
-    call.reply.array(run.files.len());
-    for path in &run.files {
+    let files = call.engine.persistence.backup.run.lock().files();
+    call.reply.array(files.len());
+    for path in &files {
         call.reply.bulk(path.as_os_str().as_encoded_bytes());
     }
     Ok(())

@@ -491,7 +491,7 @@ fn refuse(request: &mut Request<'_>, command: Option<&Command>, error: &CommandE
 fn run(request: &mut Request<'_>, command: &Command, hash: u64) -> Option<Outcome> {
     let reply_start = request.reply.len();
     let (failed, held) = if command.simple_keys.is_single() && command.spec.scope == Scope::Keys {
-        let keys = [KeyRef { key: request.args[1], hash, write: command.simple_keys.writes }];
+        let keys = [KeyRef { key: request.args[1], hash, write: command.simple_keys.locks_exclusively }];
         let lock_free = request.engine.commands.lock_free_of(command);
         if lock_free.is_some_and(|read| read(request, &keys[0])) {
             (false, None)

@@ -182,8 +182,8 @@ pub fn exit_during_script(engine: &Engine, name: &str) -> ! {
     );
     if engine.append_only.on.load(Relaxed) {
         append_only::finish_append_only(engine);
-        backup::finish(engine);
     }
+    backup::finish(engine);
     remove_unfinished_saves();
     // A requested exit is not a failure to a supervisor.
     std::process::exit(0);
@@ -272,8 +272,8 @@ fn prepare_shutdown(
     if !is_loading && engine.append_only.on.load(Relaxed) {
         engine.attention.set(STOPPING, true);
         append_only::finish_append_only(engine);
-        backup::finish(engine);
     }
+    backup::finish(engine);
     // The files to be loaded next time have everything, and nothing more can be executed or
     // applied.
     let is_saved = if engine.config.appendonly() {

@@ -48,8 +48,10 @@ pub trait SavedObject {
     /// Calls `see` with each expiring member and its time.
     fn for_each_time(&self, _see: &mut dyn FnMut(Element<'_>, i64)) {}
 
-    /// Number of members, including expired ones.
-    fn member_count(&self) -> usize;
+    /// Number of members, including expired ones. Asked of types whose members may expire.
+    fn member_count(&self) -> usize {
+        0
+    }
 
     /// Number of members that are unexpired at this time.
     fn members_at(&self, now_ms: i64) -> usize {

@@ -14,14 +14,14 @@ pub struct SimpleKeys {
     pub last: i32,
     pub step: i32,
     /// The keys are locked exclusively: they may be written, or a client queued at them.
-    pub writes: bool,
+    pub locks_exclusively: bool,
     /// All keys of the command are covered.
     pub complete: bool,
 }
 
 impl SimpleKeys {
     pub(crate) fn of(spec: &Spec) -> SimpleKeys {
-        let none = SimpleKeys { first: 0, last: 0, step: 0, writes: false, complete: false };
+        let none = SimpleKeys { first: 0, last: 0, step: 0, locks_exclusively: false, complete: false };
         match spec.keys {
             [] => SimpleKeys { complete: spec.key_finder.is_none(), ..none },
             [
@@ -31,8 +31,8 @@ impl SimpleKeys {
             ] if !flags.has(KeyFlags::NOT_KEY) => {
                 let last = if *last < 0 { *last } else { first + last };
                 let complete = spec.key_finder.is_none() && !flags.has(KeyFlags::INCOMPLETE);
-                let writes = spec.keys[0].writes() || spec.locks_exclusively.is_some();
-                SimpleKeys { first: *first, last, step: *step, writes, complete }
+                let locks_exclusively = spec.keys[0].writes() || spec.locks_exclusively.is_some();
+                SimpleKeys { first: *first, last, step: *step, locks_exclusively, complete }
             }
             _ => none,
         }

@@ -25,7 +25,7 @@ const RESERVE: Event = Event::generic("bloom.reserve");
 const NOT_FOUND: &str = "ERR not found";
 const BAD_DATA: &str = "ERR received bad data";
 
-const FAMILY: Family = Family(Category::BLOOM);
+const FAMILY: Family = Family::of_module(Category::BLOOM);
 
 /// Rows of the Bloom filter commands.
 pub const COMMANDS: &[Row] = &[

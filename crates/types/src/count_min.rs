@@ -24,7 +24,7 @@ const SILENT: Event = Event { class: 0, name: "cms" };
 
 const MISSING: CommandError = CommandError::Text(std::borrow::Cow::Borrowed("CMS: key does not exist"));
 
-const FAMILY: Family = Family(Category::CMS);
+const FAMILY: Family = Family::of_module(Category::CMS);
 
 /// Rows of the count-min sketch commands.
 #[rustfmt::skip]

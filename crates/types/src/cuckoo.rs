@@ -27,7 +27,7 @@ const NOT_FOUND: &str = "ERR not found";
 const EXISTS: &str = "ERR item exists";
 const POSITION: &str = "Invalid position";
 
-const FAMILY: Family = Family(Category::CUCKOO);
+const FAMILY: Family = Family::of_module(Category::CUCKOO);
 
 /// Rows of the cuckoo filter commands.
 #[rustfmt::skip]

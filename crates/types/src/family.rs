@@ -1,15 +1,23 @@
 // SPDX-License-Identifier: BSD-3-Clause
-//! What the families of commands share that Redis has in modules (BF.*, JSON.*, TS.* and so on):
-//! how their rows begin, and a reply.
+//! What families of commands share, above all those that Redis has in modules (BF.*, JSON.*, TS.*
+//! and so on): how their rows begin, and a reply.
 
 use braid_executor::{Call, Row};
 use braid_resp::reply::Protocol;
 use braid_spec::{Category, CommandResult, Flags, Group, KeySpec};
 
-/// The commands of one ACL category.
-pub(crate) struct Family(pub Category);
+/// The commands of one group and, besides the group's own, one ACL category.
+pub(crate) struct Family {
+    pub group: Group,
+    pub category: Category,
+}
 
 impl Family {
+    /// A family that Redis has in a module.
+    pub const fn of_module(category: Category) -> Family {
+        Family { group: Group::Module, category }
+    }
+
     /// A row of the family.
     pub const fn row(
         &self,
@@ -18,7 +26,7 @@ impl Family {
         flags: Flags,
         keys: &'static [KeySpec],
     ) -> Row {
-        Row::new(name, Group::Module, handler).flags(flags).categories(self.0).keys(keys)
+        Row::new(name, self.group, handler).flags(flags).categories(self.category).keys(keys)
     }
 }
 

@@ -24,7 +24,7 @@ const QUERY_BYTES: usize = 200;
 const QUERY_CHARS: usize = 100;
 const MAX_DEFAULT: usize = 5;
 
-const FAMILY: Family = Family(Category::SEARCH);
+const FAMILY: Family = Family::of_module(Category::SEARCH);
 
 /// Rows of the suggestion commands.
 #[rustfmt::skip]

@@ -26,7 +26,7 @@ const SILENT: Event = Event { class: 0, name: "tdigest" };
 
 const MISSING: CommandError = CommandError::Text(Cow::Borrowed("ERR T-Digest: key does not exist"));
 
-const FAMILY: Family = Family(Category::TDIGEST);
+const FAMILY: Family = Family::of_module(Category::TDIGEST);
 
 /// Rows of the t-digest commands.
 #[rustfmt::skip]

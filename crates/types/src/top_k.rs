@@ -25,7 +25,7 @@ const MISSING: CommandError = CommandError::Text(Cow::Borrowed("TopK: key does n
 const BAD_INCREMENT: &str = "TopK: increment must be an integer greater or equal to 0                            \
                              and smaller or equal to 100,000";
 
-const FAMILY: Family = Family(Category::TOPK);
+const FAMILY: Family = Family::of_module(Category::TOPK);
 
 /// Rows of the top-k commands.
 #[rustfmt::skip]

@@ -13,28 +13,24 @@ pub(super) fn dbfilename(text: &str) -> Result<(), &'static str> {
     file_name("dbfilename can't be a path, just a filename")(text)
 }
 
+/// A file name that is not empty, and has no path.
+fn filled(text: &str, is_empty: &'static str, has_path: &'static str) -> Result<(), &'static str> {
+    if text.is_empty() { Err(is_empty) } else { file_name(has_path)(text) }
+}
+
 /// The append-only file's name.
 pub(super) fn appendfilename(text: &str) -> Result<(), &'static str> {
-    if text.is_empty() {
-        return Err("appendfilename can't be empty");
-    }
-    file_name("appendfilename can't be a path, just a filename")(text)
+    filled(text, "appendfilename can't be empty", "appendfilename can't be a path, just a filename")
 }
 
 /// The append-only files' folder.
 pub(super) fn appenddirname(text: &str) -> Result<(), &'static str> {
-    if text.is_empty() {
-        return Err("appenddirname can't be empty");
-    }
-    file_name("appenddirname can't be a path, just a dirname")(text)
+    filled(text, "appenddirname can't be empty", "appenddirname can't be a path, just a dirname")
 }
 
 /// The folder of backups.
 pub(super) fn backupdirname(text: &str) -> Result<(), &'static str> {
-    if text.is_empty() {
-        return Err("backupdirname can't be empty");
-    }
-    file_name("backupdirname can't be a path, just a dirname")(text)
+    filled(text, "backupdirname can't be empty", "backupdirname can't be a path, just a dirname")
 }
 
 /// Letters, digits, dots and hyphens, shorter than 256 bytes.

@@ -308,7 +308,7 @@ impl Replay {
         }
         let mut keys = SmallVec::<[KeyRef<'_>; 8]>::new();
         if command.simple_keys.is_single() && command.spec.scope == Scope::Keys {
-            let (key, write) = (args[1], command.simple_keys.writes);
+            let (key, write) = (args[1], command.simple_keys.locks_exclusively);
             keys.push(KeyRef { key, hash: engine.keyspace.hash(key), write });
         } else if command.spec.scope_of(args) == Scope::Keys {
             collect_keys(engine, command.spec, args, &mut keys);

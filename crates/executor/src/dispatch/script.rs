@@ -182,7 +182,8 @@ pub fn call(
     let is_world = call.keyspace.stopped_world().is_some();
     if command.simple_keys.is_single() && spec.scope == Scope::Keys {
         let key = args[1];
-        let keys = [KeyRef { key, hash: engine.keyspace.hash(key), write: command.simple_keys.writes }];
+        let keys =
+            [KeyRef { key, hash: engine.keyspace.hash(key), write: command.simple_keys.locks_exclusively }];
         if !may_reach(call.keyspace, run, &keys, is_world) {
             return undeclared(&mut call, run);
         }

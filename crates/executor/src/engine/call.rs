@@ -55,6 +55,12 @@ impl<'a> Others<'a> {
     }
 }
 
+/// The one of these allocations that an argument was received into.
+#[inline]
+pub fn blob_among<'b>(blobs: &'b [Blob], arg: &[u8]) -> Option<&'b Blob> {
+    blobs.iter().find(|blob| std::ptr::eq(blob.as_ptr(), arg.as_ptr()))
+}
+
 impl<'a> Call<'a, '_> {
     /// Time of this command, ms since the Unix epoch: decides which keys and members have expired.
     pub fn now(&self) -> i64 {
@@ -112,7 +118,7 @@ impl<'a> Call<'a, '_> {
     /// The allocation of an argument, if it has one of its own.
     #[inline]
     pub fn blob_of(&self, arg: &[u8]) -> Option<Blob> {
-        self.blobs.iter().find(|blob| std::ptr::eq(blob.as_ptr(), arg.as_ptr())).cloned()
+        blob_among(self.blobs, arg).cloned()
     }
 
     /// The wrong-arity error for this command.

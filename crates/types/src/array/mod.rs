@@ -14,11 +14,13 @@ mod search;
 mod write;
 
 use braid_base::number::parse_u64;
-use braid_executor::{Call, Row};
+use braid_executor::Row;
 use braid_keyspace::Event;
 use braid_resp::reply::ReplyBuffer;
-use braid_spec::{CommandError, CommandResult, Flags, Group, KeyFlags, KeySpec};
+use braid_spec::{Category, CommandError, Flags, Group, KeyFlags, KeySpec};
 use braid_values::array::value::{INDEX_MAX, Text};
+
+use crate::family::Family;
 
 const READ_ONE: &[KeySpec] = &[KeySpec::at(1, KeyFlags::RO.and(KeyFlags::ACCESS))];
 const CHANGE: &[KeySpec] = &[KeySpec::at(1, KeyFlags::RW.and(KeyFlags::UPDATE))];
@@ -29,70 +31,63 @@ const GROWS: Flags = Flags::WRITE.and(Flags::DENYOOM);
 const GROWS_FAST: Flags = GROWS.and(Flags::FAST);
 const WRITES_FAST: Flags = Flags::WRITE.and(Flags::FAST);
 
-const fn row(
-    name: &'static str,
-    handler: fn(&mut Call) -> CommandResult,
-    flags: Flags,
-    keys: &'static [KeySpec],
-) -> Row {
-    Row::new(name, Group::Array, handler).flags(flags).keys(keys)
-}
+const FAMILY: Family = Family { group: Group::Array, category: Category::NONE };
 
 /// Rows of the array commands.
 #[rustfmt::skip]
 pub const COMMANDS: &[Row] = &[
-    row("arcount", read::arcount, READS_FAST, READ_ONE).exactly(2)
+    FAMILY.row("arcount", read::arcount, READS_FAST, READ_ONE).exactly(2)
         .docs("8.8.0", "Returns the number of indexes of an array that are set.", "O(1)")
         .syntax("key:key#0"),
-    row("ardel", write::ardel, WRITES_FAST, REMOVE).at_least(3)
+    FAMILY.row("ardel", write::ardel, WRITES_FAST, REMOVE).at_least(3)
         .docs("8.8.0", "Unsets indexes of an array. Deletes the array if no other is set.", "O(N) where N is the number of indices to delete")
         .syntax("key:key#0 index:integer..."),
-    row("ardelrange", write::ardelrange, Flags::WRITE, REMOVE).at_least(4)
+    FAMILY.row("ardelrange", write::ardelrange, Flags::WRITE, REMOVE).at_least(4)
         .docs("8.8.0", "Unsets ranges of indexes of an array. Deletes the array if no other is set.", "Proportional to the number of existing elements / slices touched, not to the numeric span of the requested ranges")
         .syntax("key:key#0 range:{start:integer end:integer}..."),
-    row("arget", read::arget, READS_FAST, READ_ONE).exactly(3)
+    FAMILY.row("arget", read::arget, READS_FAST, READ_ONE).exactly(3)
         .docs("8.8.0", "Returns the text at an index of an array.", "O(1)")
         .syntax("key:key#0 index:integer"),
-    row("argetrange", read::argetrange, READS, READ_ONE).exactly(4)
+    FAMILY.row("argetrange", read::argetrange, READS, READ_ONE).exactly(4)
         .docs("8.8.0", "Returns the texts at a range of indexes of an array.", "O(N) where N is the range length")
         .syntax("key:key#0 start:integer end:integer"),
-    row("argrep", search::argrep, READS, READ_ONE).at_least(6)
+    FAMILY.row("argrep", search::argrep, READS, READ_ONE).at_least(6)
         .docs("8.8.0", "Searches a range of an array for texts that equal, contain or match others.", "O(P * C) where P is the number of visited positions in touched slices and C is the cost of evaluating the predicates on one existing element.")
         .syntax("key:key#0 start:string end:string predicate:(exact:{EXACT string:string}|match:{MATCH string:string}|glob:{GLOB pattern:string}|re:{RE pattern:string})... [options:(AND|OR|LIMIT limit:integer|WITHVALUES|NOCASE)...]"),
-    row("arinfo", read::arinfo, READS, READ_ONE).at_least(2)
+    FAMILY.row("arinfo", read::arinfo, READS, READ_ONE).at_least(2)
         .docs("8.8.0", "Returns the size, the cursor and the structure of an array.", "O(1), or O(N) with FULL option where N is the number of slices.")
         .syntax("key:key#0 [FULL]"),
-    row("arinsert", write::arinsert, GROWS_FAST, CHANGE).at_least(3)
+    FAMILY.row("arinsert", write::arinsert, GROWS_FAST, CHANGE).at_least(3)
         .docs("8.8.0", "Inserts texts into an array at its cursor.", "O(N) where N is the number of values")
         .syntax("key:key#0 value:string..."),
-    row("arlastitems", read::arlastitems, READS, READ_ONE).at_least(3)
+    FAMILY.row("arlastitems", read::arlastitems, READS, READ_ONE).at_least(3)
         .docs("8.8.0", "Returns the texts that were last inserted into an array.", "O(N) where N is the count")
         .syntax("key:key#0 count:integer [REV]"),
-    row("arlen", read::arlen, READS_FAST, READ_ONE).exactly(2)
+    FAMILY.row("arlen", read::arlen, READS_FAST, READ_ONE).exactly(2)
         .docs("8.8.0", "Returns the last index of an array that is set, plus one.", "O(1)")
         .syntax("key:key#0"),
-    row("armget", read::armget, READS_FAST, READ_ONE).at_least(3)
+    FAMILY.row("armget", read::armget, READS_FAST, READ_ONE).at_least(3)
         .docs("8.8.0", "Returns the texts at several indexes of an array.", "O(N) where N is the number of indices")
         .syntax("key:key#0 index:integer..."),
-    row("armset", write::armset, GROWS_FAST, CHANGE).at_least(4)
+    FAMILY.row("armset", write::armset, GROWS_FAST, CHANGE).at_least(4)
         .docs("8.8.0", "Sets the texts at several indexes of an array.", "O(N) where N is the number of pairs")
         .syntax("key:key#0 data:{index:integer value:string}..."),
-    row("arnext", read::arnext, READS_FAST, READ_ONE).exactly(2)
+    FAMILY.row("arnext", read::arnext, READS_FAST, READ_ONE).exactly(2)
         .docs("8.8.0", "Returns the index at which ARINSERT would insert.", "O(1)")
         .syntax("key:key#0"),
-    row("arop", search::arop, READS, READ_ONE).at_least(5)
+    FAMILY.row("arop", search::arop, READS, READ_ONE).at_least(5)
         .docs("8.8.0", "Computes a sum, an extreme, a count or bits of a range of an array.", "O(P) where P is visited positions in touched slices (dense scanned slots + sparse entries), with worst-case O(|end-start|+1) and typical case close to O(N), where N is the number of existing elements in range.")
         .syntax("key:key#0 start:integer end:integer operation:(SUM|MIN|MAX|AND|OR|XOR|match:{MATCH value:string}|USED)"),
-    row("arring", write::arring, GROWS, CHANGE).at_least(4)
+    FAMILY.row("arring", write::arring, GROWS, CHANGE).at_least(4)
         .docs("8.8.0", "Inserts texts into an array that is used as a ring.", "O(M) normally, O(N+M) on ring resize, where N is the maximum of the old and new ring size and M is the number of inserted values")
         .syntax("key:key#0 size:integer value:string..."),
-    row("arscan", read::arscan, READS, READ_ONE).at_least(4)
+    FAMILY.row("arscan", read::arscan, READS, READ_ONE).at_least(4)
         .docs("8.8.0", "Returns the indexes that are set in a range of an array, with their texts.", "O(P) where P is visited positions in touched slices (dense scanned slots + sparse entries), with worst-case O(|end-start|+1) and typical case close to O(N), where N is the number of existing elements in range.")
         .syntax("key:key#0 start:integer end:integer [LIMIT limit:integer]"),
-    row("arseek", write::arseek, WRITES_FAST, CHANGE).exactly(3)
+    FAMILY.row("arseek", write::arseek, WRITES_FAST, CHANGE).exactly(3)
         .docs("8.8.0", "Sets the cursor of an array.", "O(1)")
         .syntax("key:key#0 index:integer"),
-    row("arset", write::arset, GROWS_FAST, CHANGE).at_least(4)
+    FAMILY.row("arset", write::arset, GROWS_FAST, CHANGE).at_least(4)
         .docs("8.8.0", "Sets the texts at indexes of an array that follow each other.", "O(N) where N is the number of values")
         .syntax("key:key#0 index:integer value:string..."),
 ];

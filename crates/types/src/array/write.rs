@@ -4,6 +4,7 @@
 use braid_base::blob::Blob;
 use braid_base::number::parse_u64;
 use braid_executor::Call;
+use braid_executor::engine::call::blob_among;
 use braid_spec::{CommandError, CommandResult};
 use braid_values::array::value::{Array, INDEX_MAX, Text};
 use smallvec::SmallVec;
@@ -14,8 +15,7 @@ type Indexes<T> = SmallVec<[T; 8]>;
 
 /// An argument, which may have been received into an allocation of its own.
 fn text_of<'a>(blobs: &'a [Blob], arg: &'a [u8]) -> Text<'a> {
-    let own = blobs.iter().find(|blob| std::ptr::eq(blob.as_ptr(), arg.as_ptr()));
-    own.map_or(Text::Bytes(arg), Text::Blob)
+    blob_among(blobs, arg).map_or(Text::Bytes(arg), Text::Blob)
 }
 
 /// The last of `count` indexes from this one on, if there are so many.
@@ -24,26 +24,29 @@ fn last_of(first: u64, count: usize) -> Option<u64> {
 }
 
 pub(super) fn arset(call: &mut Call) -> CommandResult {
-    let (key, first, texts) = (call.args[1], index_of(call.args[2])?, &call.args[3..]);
+    let (first, texts) = (index_of(call.args[2])?, &call.args[3..]);
     last_of(first, texts.len()).ok_or(CommandError::NotAnInteger)?;
-    let array = call.keyspace.write_or_create(key, Array::default)?;
-    let set = texts.iter().zip(first..).map(|(text, index)| array.set(index, text_of(call.blobs, text)));
-    let new = set.filter(|is_new| *is_new).count();
-    call.keyspace.finish_change(ARSET, key, texts.len() as u64, false);
-    call.reply.integer(new as i64);
-    Ok(())
+    set_all(call, texts.iter().zip(first..).map(|(text, index)| (index, *text)))
 }
 
 pub(super) fn armset(call: &mut Call) -> CommandResult {
-    let key = call.args[1];
     let (pairs, []) = call.args[2..].as_chunks::<2>() else { return Err(call.wrong_arity()) };
     let indexes: Indexes<u64> = pairs.iter().map(|[index, _]| index_of(index)).collect::<Result<_, _>>()?;
+    set_all(call, indexes.into_iter().zip(pairs.iter().map(|[_, text]| *text)))
+}
+
+/// Sets texts, which are arguments, in the array at the command's key; replies how many of the
+/// indexes were not set before.
+fn set_all<'a>(call: &mut Call<'a, '_>, texts: impl Iterator<Item = (u64, &'a [u8])>) -> CommandResult {
+    let key = call.args[1];
     let array = call.keyspace.write_or_create(key, Array::default)?;
-    let all = indexes.iter().zip(pairs);
-    let set = all.map(|(index, [_, text])| array.set(*index, text_of(call.blobs, text)));
-    let new = set.filter(|is_new| *is_new).count();
-    call.keyspace.finish_change(ARSET, key, pairs.len() as u64, false);
-    call.reply.integer(new as i64);
+    let (mut all, mut new) = (0, 0);
+    for (index, text) in texts {
+        new += i64::from(array.set(index, text_of(call.blobs, text)));
+        all += 1;
+    }
+    call.keyspace.finish_change(ARSET, key, all, false);
+    call.reply.integer(new);
     Ok(())
 }
 

@@ -31,7 +31,7 @@ const READS: Flags = Flags::READONLY;
 const WRITES: Flags = Flags::WRITE;
 const GROWS: Flags = Flags::WRITE.and(Flags::DENYOOM);
 
-const FAMILY: Family = Family(Category::JSON);
+const FAMILY: Family = Family::of_module(Category::JSON);
 
 /// Rows of the JSON commands.
 #[rustfmt::skip]

@@ -64,7 +64,7 @@ macro_rules! columns {
     };
 }
 
-const FAMILY: Family = Family(Category::TIMESERIES);
+const FAMILY: Family = Family::of_module(Category::TIMESERIES);
 
 /// Rows of the time series commands.
 #[rustfmt::skip]

@@ -172,16 +172,26 @@ impl Chunk {
         true
     }
 
+    /// Removes the texts at these indexes, one bit each. Returns how many there were.
+    pub(super) fn remove_all(&mut self, offsets: u64) -> u64 {
+        let mut gone = self.present & offsets;
+        let count = gone.count_ones();
+        if gone == self.present {
+            *self = Chunk::default();
+            return count.into();
+        }
+        while gone != 0 {
+            self.remove(gone.trailing_zeros());
+            gone &= gone - 1;
+        }
+        count.into()
+    }
+
     /// Bytes of all allocations.
     pub(super) fn memory_bytes(&self) -> usize {
         let of = |bytes: usize| if bytes == 0 { 0 } else { size_class(bytes) };
         let blobs: usize = self.blobs.iter().map(Blob::allocation_bytes).sum();
         of(self.packed.capacity()) + of(self.blobs.capacity() * size_of::<Blob>()) + blobs
-    }
-
-    /// Allocations, for the cost of dropping them.
-    pub(super) fn allocations(&self) -> usize {
-        1 + self.blobs.len()
     }
 
     pub(super) fn relocate(&mut self, mover: &mut Mover) {

@@ -41,11 +41,6 @@ impl SavedObject for Array {
         }
         Ok(())
     }
-
-    fn member_count(&self) -> usize {
-        // Unused: members do not expire.
-        0
-    }
 }
 
 /// Reads an array.

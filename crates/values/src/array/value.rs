@@ -99,58 +99,49 @@ impl Array {
     pub fn set(&mut self, index: u64, text: Text<'_>) -> bool {
         debug_assert!(index <= INDEX_MAX, "indexes are checked before");
         let (number, offset) = place(index);
-        let is_new = if let Some(chunk) = self.chunks.get_mut(&number) {
-            self.heap_bytes -= chunk.memory_bytes();
-            let is_new = chunk.set(offset, text);
-            self.heap_bytes += chunk.memory_bytes();
-            is_new
-        } else {
+        let is_new = self.change(number, |chunk| chunk.set(offset, text)).unwrap_or_else(|| {
             let mut chunk = Chunk::default();
             chunk.set(offset, text);
             self.heap_bytes += chunk.memory_bytes();
             self.chunks.insert(number, chunk);
             true
-        };
+        });
         self.count += u64::from(is_new);
         is_new
+    }
+
+    /// Changes a group, if it exists; one that becomes empty goes.
+    fn change<R>(&mut self, number: u64, change: impl FnOnce(&mut Chunk) -> R) -> Option<R> {
+        let chunk = self.chunks.get_mut(&number)?;
+        self.heap_bytes -= chunk.memory_bytes();
+        let changed = change(chunk);
+        self.heap_bytes += chunk.memory_bytes();
+        if chunk.is_empty() {
+            self.chunks.remove(&number);
+        }
+        Some(changed)
     }
 
     /// Removes the text at an index. Returns true if there was one.
     pub fn remove(&mut self, index: u64) -> bool {
         let (number, offset) = place(index);
-        let Some(chunk) = self.chunks.get_mut(&number) else { return false };
-        self.heap_bytes -= chunk.memory_bytes();
-        let is_removed = chunk.remove(offset);
-        self.heap_bytes += chunk.memory_bytes();
-        if chunk.is_empty() {
-            self.chunks.remove(&number);
-        }
+        let is_removed = self.change(number, |chunk| chunk.remove(offset)).unwrap_or(false);
         self.count -= u64::from(is_removed);
         is_removed
     }
 
     /// Removes the texts between two indexes, both included. Returns how many there were.
     pub fn remove_range(&mut self, first: u64, last: u64) -> u64 {
-        let before = self.count;
         let (from, to) = (first / WIDTH, last / WIDTH);
         let numbers: Vec<u64> =
             self.chunks.range(Included(from), Included(to)).map(|(number, _)| *number).collect();
+        let mut removed = 0;
         for number in numbers {
-            let Some(chunk) = self.chunks.get_mut(&number) else { continue };
-            self.heap_bytes -= chunk.memory_bytes();
-            let mut gone = chunk.present() & mask(number, first, last);
-            self.count -= u64::from(gone.count_ones());
-            if gone == chunk.present() {
-                self.chunks.remove(&number);
-                continue;
-            }
-            while gone != 0 {
-                chunk.remove(gone.trailing_zeros());
-                gone &= gone - 1;
-            }
-            self.heap_bytes += chunk.memory_bytes();
+            let gone = mask(number, first, last);
+            removed += self.change(number, |chunk| chunk.remove_all(gone)).unwrap_or(0);
         }
-        before - self.count
+        self.count -= removed;
+        removed
     }
 
     /// Texts that are set between two indexes, both included, with their indexes: descending if
@@ -241,9 +232,8 @@ impl Array {
     }
 
     pub(super) fn release_effort(&self) -> usize {
-        // Of each chunk one block, and of long texts one each: looked at for small arrays only.
-        let chunks = self.chunks.len();
-        if chunks > 64 { chunks * 2 } else { self.chunks.iter().map(|(_, chunk)| chunk.allocations()).sum() }
+        // Two blocks of each group, about, and of each long text one.
+        2 * self.chunks.len() + (self.heap_bytes / INLINE_MAX).min(self.count as usize)
     }
 
     pub(super) fn is_large(&self) -> bool {

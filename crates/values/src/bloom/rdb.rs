@@ -59,11 +59,6 @@ impl SavedObject for Bloom {
         }
         write_end(out)
     }
-
-    fn member_count(&self) -> usize {
-        // Unused: members do not expire.
-        0
-    }
 }
 
 /// Reads a filter of either form, after the module's ID.

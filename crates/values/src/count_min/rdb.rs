@@ -65,11 +65,6 @@ impl SavedObject for CountMin {
         write_pieces(out, self.bytes_len(), self.pieces())?;
         write_end(out)
     }
-
-    fn member_count(&self) -> usize {
-        // Unused: members do not expire.
-        0
-    }
 }
 
 /// Reads a sketch of either form, after the module's ID.

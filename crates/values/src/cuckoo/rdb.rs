@@ -51,11 +51,6 @@ impl SavedObject for Cuckoo {
         }
         write_end(out)
     }
-
-    fn member_count(&self) -> usize {
-        // Unused: members do not expire.
-        0
-    }
 }
 
 /// Reads a filter, after the module's ID.

@@ -37,11 +37,6 @@ impl SavedObject for Json {
         out.string(&self.text())?;
         out.length(END)
     }
-
-    fn member_count(&self) -> usize {
-        // Unused: members do not expire.
-        0
-    }
 }
 
 /// Reads a document, after the module's ID.

@@ -52,11 +52,6 @@ impl SavedObject for Suggestions {
         }
         write_end(out)
     }
-
-    fn member_count(&self) -> usize {
-        // Unused: members do not expire.
-        0
-    }
 }
 
 /// A string, without the byte at its end, which is not always zero in payloads.

@@ -64,11 +64,6 @@ impl SavedObject for TDigest {
         digest.merged().iter().try_for_each(|centroid| write_double(out, centroid.weight))?;
         write_end(out)
     }
-
-    fn member_count(&self) -> usize {
-        // Unused: members do not expire.
-        0
-    }
 }
 
 /// Number of centroids (8), merges (8), compression (8), min, max, and for each centroid and each

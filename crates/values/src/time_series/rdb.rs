@@ -83,11 +83,6 @@ impl SavedObject for Series {
         self.chunks.iter().try_for_each(|chunk| out.chunk(chunk))?;
         write_end(out.0)
     }
-
-    fn member_count(&self) -> usize {
-        // Unused: members do not expire.
-        0
-    }
 }
 
 /// Writes fields after their kinds.

@@ -62,11 +62,6 @@ impl SavedObject for TopK {
         }
         write_end(out)
     }
-
-    fn member_count(&self) -> usize {
-        // Unused: members do not expire.
-        0
-    }
 }
 
 fn word(bytes: &[u8]) -> u32 {

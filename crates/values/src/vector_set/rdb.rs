@@ -48,11 +48,6 @@ impl SavedObject for VectorSet {
     fn encode(&self, form: &ValueForm, _: i64, out: &mut ValueEncoder<'_>) -> io::Result<()> {
         if form.number == FORM.number { encode(self, out) } else { redis::encode(self, out) }
     }
-
-    fn member_count(&self) -> usize {
-        // Unused: members do not expire.
-        0
-    }
 }
 
 /// A string that is not worth compressing.
